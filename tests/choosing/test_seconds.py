@@ -6,6 +6,7 @@ import math
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from cagp.choosing.steps import steps_for
 from cagp.cli import app
 from cagp.estimator import CAGPRegressor
 from cagp.hyperparameters import fit, optimise
+from cagp.support import clock
 from cagp.support.interrupt import Interrupt, ending_at
 
 RNG = np.random.default_rng(0)
@@ -176,3 +178,31 @@ def test_more_seconds_than_usual_find_what_the_usual_ones_find(monkeypatch: pyte
     usual, patient = (cagp.fit(many, y, seconds=seconds, recalibrate=False, **alone) for seconds in (None, 1e6))
     assert patient.prior == usual.prior
     assert set(sizes) == {600}
+
+
+def test_compiling_is_outside_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if everything had been compiled while the first candidate was fitted, on a clock that moves with the code."""
+    X = np.random.default_rng(0).random((60, 1))
+    y = np.sin(6 * X[:, 0])
+    spent = [0.0]
+    monkeypatch.setattr(clock, "compiling", lambda: spent[0])
+    real, tried = time.perf_counter, CandidateSearch.tried
+
+    def compiled_first(own: CandidateSearch, candidate: Any, charge: float = 0.0) -> Any:
+        spent[0] = 1000.0
+        monkeypatch.setattr(time, "perf_counter", lambda: real() + 1000.0)
+        return tried(own, candidate, charge)
+
+    monkeypatch.setattr(CandidateSearch, "tried", compiled_first)
+    story = " ".join(cagp.fit(X, y, seconds=50, transform=None, progress=False).story.split())
+    assert "not tried" not in story.partition("What was chosen")[0].replace("were not tried, because", "")
+    assert "Compiling took 1000 s besides, which happens once on a machine." in story
+
+
+def test_the_seconds_of_compiling_are_counted() -> None:
+    compiling = pytest.importorskip("cagp.support.compiling")
+    before = compiling.SAYING.seconds
+    assert clock.compiling() == before
+    compiled = compiling.compiled(eval("lambda x: x[0] + 1.0", {"__name__": "cagp.made"}))
+    compiled(np.ones(3))
+    assert clock.compiling() > before

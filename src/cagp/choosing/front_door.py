@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ from ..kernels import Kernel
 from ..model import Model
 from ..quantities import is_several
 from ..solvers import Solver
+from ..support import clock
 from ..support.encodings import Encoding
 from ..support.frames import units_of, without_target
 from ..support.threads import threads_for
@@ -146,7 +146,7 @@ def fit_named(
     coordinate system that two of the columns are in, called as ``coordinate_names`` says. ``whole`` (m,) are the rows
     that may be left out, see ``TrainingData``.
     """
-    started, own, several = time.perf_counter(), Options(**options), is_several(y)
+    started, own, several = clock.now(), Options(**options), is_several(y)
     values = quantities(y, len(X)) if several else None
     data = TrainingData.read(X, y if values is None else np.zeros(len(values)), own.device)
     if names is not None:
@@ -171,7 +171,7 @@ def fit_named(
 
 
 def found(request: FitRequest, started: float) -> Model:
-    """The model that a search finds for a request; its time began when it ``started``, see ``time.perf_counter``."""
+    """The model that a search finds for a request; its time began when it ``started``, see ``clock.now``."""
     with threads_for(request.solver.worth_threads * len(request.data.y) ** 3):
         search = run_steps(CandidateSearch(request, started=started), steps_for(request), request.options.progress)
     assert search.result is not None
@@ -180,6 +180,6 @@ def found(request: FitRequest, started: float) -> Model:
         search.findings["constant"] = constant
     assert search.model is not None
     return search.model.replace(
-        story=story_of(search, time.perf_counter() - started),
+        story=story_of(search, clock.now() - started),
         result=search.result,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,6 +16,7 @@ from ..model import Model
 from ..prior import Prior
 from ..solvers import Cholesky, Solver
 from ..solvers.exact import EXACT_UP_TO
+from ..support import clock
 from ..support.validation import ArrayLike
 from .search import CandidateSearch
 
@@ -95,7 +95,7 @@ def _integrated_over(search: CandidateSearch, fitted: Sequence[Model]) -> tuple[
     }
 
     # where time is short, half of what is left is for evaluations
-    left = 0.5 * (search.end(1.0) - time.perf_counter()) / (several * search.evaluation_seconds)
+    left = 0.5 * (search.end(1.0) - clock.now()) / (several * search.evaluation_seconds)
     no_time, fewer = search.is_over or left < _FEWEST_EVALUATIONS, left < options["evaluations"]
     options["evaluations"] = int(max(min(options["evaluations"], left), _FEWEST_EVALUATIONS))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import torch
 
@@ -15,6 +13,7 @@ from ..recalibration import Recalibration
 from ..recalibration.diagnosis import LEFT_OUT, diagnose, from_gap_to_gap
 from ..recalibration.learning import GROUPS, cross_adjustment, in_whole_gaps, learn, learned_from, ordinary
 from ..solvers.exact import EXACT_UP_TO
+from ..support import clock
 from ..support.validation import ArrayLike
 from .scoring import as_new
 from .search import JUDGES, CandidateSearch
@@ -38,7 +37,7 @@ def judge_error_bars(search: CandidateSearch) -> CandidateSearch:
     """The model, with error bars that left-out observations teach where its own do not hold."""
     assert search.model is not None
     asked = search.request.options
-    left, size = search.end(1.0) - time.perf_counter(), len(search.model.recipe.judging)
+    left, size = search.end(1.0) - clock.now(), len(search.model.recipe.judging)
     each = search.left_out_seconds * len(_judging(search.model).components)
     most = size if _SHARE * left >= size * each else max(_FEWEST, int(_SHARE * left / each))
     search.model, search.findings["error bars"] = judged(

@@ -27,6 +27,7 @@ from ..prior import Prior
 from ..regression import TREES, CrossFitted, Regression, as_regression
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
+from ..support import clock
 from ..support.convert import as_device
 from ..support.coordinate_systems import GLOBE, is_globe, require_known_system, system_of
 from ..support.encodings import Encoding
@@ -205,12 +206,12 @@ class FitRequest:
 
     ``given`` is a kernel that was given whole, ``kinds`` are the names of those to try, ``groups`` the columns that
     have a kernel together, ``held`` the hyperparameters that are not fitted, ``like`` (T, p) where predictions are
-    wanted, ``seconds`` the budget, ``hurried`` whether that is less than usual; ``by_hand`` says that
-    something was given that is on the scale of the observations.
+    wanted, ``seconds`` the budget, ``hurried`` whether that is less than usual, ``compiled`` what compiling had taken
+    before; ``by_hand`` says that something was given that is on the scale of the observations.
     """
 
     def __init__(self, options: Options, data: TrainingData) -> None:
-        self.options, self.data = options, data
+        self.options, self.data, self.compiled = options, data, clock.compiling()
         p, mean, fix = data.X.shape[1], options.mean, (options.fit_options or {}).get("fix", ())
         self.given = options.kernel if isinstance(options.kernel, Kernel) else None
         self.kinds = ("as given",) if self.given is not None else kernel_names(options.kernel)

@@ -5,7 +5,6 @@ observations, or makes something of the best of them. One loop runs them, and kn
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +24,7 @@ from ..model import Model
 from ..predicting.conditioned import Conditioned
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
+from ..support import clock
 from ..support.interrupt import Interrupt, ending_at
 from ..support.progress import LOGGER
 from ..support.progress import progress as progress_bar
@@ -98,7 +98,7 @@ class CandidateSearch:
 
     def __init__(self, request: FitRequest, transform: Transform | None = None, started: float | None = None) -> None:
         self.request, self.transform = request, transform
-        self.started = time.perf_counter() if started is None else started
+        self.started = clock.now() if started is None else started
         self.share, self.not_tried = EXPLORING, list[str]()
         self.X, self.y, self.device = request.data.X, request.data.y, request.data.device
         self.seed = request.options.seed
@@ -128,7 +128,7 @@ class CandidateSearch:
     @property
     def is_over(self) -> bool:
         """Whether Ctrl-C or the budget ends the step in hand."""
-        return self.interrupt.requested or time.perf_counter() > self.end(self.share)
+        return self.interrupt.requested or clock.now() > self.end(self.share)
 
     def run(self, candidate: CandidatePrior) -> FittedCandidate | None:
         """Fit a candidate and judge it; None where that fails.
@@ -144,19 +144,19 @@ class CandidateSearch:
 
         Its scores are made worse by the share ``charge``.
         """
-        started = time.perf_counter()
+        started = clock.now()
         try:
             result = self.fit(candidate)
             model = self.condition(result.prior)
             judges = self.judges or JudgingSet.chosen(model, self.request.like, JUDGES, self.seed, self.transform)
-            began = time.perf_counter()
+            began = clock.now()
             scores = judges.scores(model).charged(charge) if len(self.y) > 1 else LeftOutScores.unknown()
-            self.left_out_seconds = (time.perf_counter() - began) / len(scores.index)
+            self.left_out_seconds = (clock.now() - began) / len(scores.index)
         except NotPositiveDefiniteError as error:
             return str(error)
         self.judges = judges
         kept = model if len(self.y) <= _KEPT_UP_TO else None
-        return FittedCandidate(candidate, result, kept, scores, time.perf_counter() - started, charge)
+        return FittedCandidate(candidate, result, kept, scores, clock.now() - started, charge)
 
     def keep(self, candidate: CandidatePrior, found: FittedCandidate | str) -> FittedCandidate | None:
         """Among the fits what ``tried`` found, and among the notes where it failed."""
@@ -179,7 +179,7 @@ class CandidateSearch:
 
     def polish(self, found: FittedCandidate) -> FittedCandidate:
         """The candidate fitted to the end, from where exploring it has ended; its scores stay those that chose it."""
-        started = time.perf_counter()
+        started = clock.now()
         terms = "all" if len(self.y) * len(found.result.values) <= _ALL_TERMS else None
         try:
             result = self.fit(
@@ -188,7 +188,7 @@ class CandidateSearch:
             model = self.condition(result.prior)
         except NotPositiveDefiniteError:
             return found
-        return replace(found, result=result, model=model, seconds=found.seconds + time.perf_counter() - started)
+        return replace(found, result=result, model=model, seconds=found.seconds + clock.now() - started)
 
     def sketched(self, candidate: CandidatePrior) -> tuple[float, CandidatePrior]:
         """The candidate as a few hundred observations like it best, after some steps, and their log-likelihood.
@@ -288,10 +288,10 @@ class CandidateSearch:
             **more,
             "bounds": self._bounds(candidate),
         }
-        began = time.perf_counter()
+        began = clock.now()
         with ending_at(self.end(self.share)):
             result = fit_hyperparameters(candidate.start, self.X, self.y, **options)
-        each = (time.perf_counter() - began) / max(1, len(result.trace))
+        each = (clock.now() - began) / max(1, len(result.trace))
         self.evaluation_seconds = min(self.evaluation_seconds, each)
         known = dict[str, float]()
         result.prior.kernel.with_hyperparameters(known.setdefault)
@@ -342,13 +342,13 @@ def run_steps(search: CandidateSearch, steps: Sequence[Step], progress: bool | N
     seconds: dict[str, float] = {}
     with Interrupt() as interrupt, progress_bar("fit", len(steps), progress) as advance:
         for step in steps:
-            began = time.perf_counter() - sum(each.seconds for each in search.fits)
+            began = clock.now() - sum(each.seconds for each in search.fits)
             search.interrupt, search.share = interrupt, step.share
             if step.always or not search.is_over:
                 search = step.run(search)
             elif step.what and step.what not in (*search.settled, *search.not_tried):
                 search.not_tried.append(step.what)
-            taken = time.perf_counter() - sum(each.seconds for each in search.fits) - began
+            taken = clock.now() - sum(each.seconds for each in search.fits) - began
             seconds[step.name] = seconds.get(step.name, 0.0) + taken
             advance(1)
         search.seconds, search.interrupt = seconds, interrupt

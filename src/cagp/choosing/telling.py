@@ -11,6 +11,7 @@ from ..kernels.rotated import directions_in_words
 from ..regression import CrossFitted
 from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
+from ..support import clock
 from ..support.advice import all_worded
 from ..support.coordinate_systems import maybe_degrees
 from ..support.frames import DAYS
@@ -21,6 +22,7 @@ from .search import EXPLORING, CandidateSearch, FittedCandidate
 
 _NAME = 24  # a longer name of a column is cut in sentences that have many
 _SHORT = 0.05  # what took fewer seconds is not told
+_COMPILED = 1.0  # nor are fewer seconds of compiling
 _LISTED = 10  # so many columns are named
 
 
@@ -137,5 +139,7 @@ def _time(search: CandidateSearch, seconds: float) -> Iterable[str]:
     besides = [f"{name} {took:.1f} s" for name, took in search.seconds.items() if took >= _SHORT]
     more = f" Besides the candidates: {', '.join(besides)}." if besides else ""
     yield f"All of it took {seconds:.1f} s of a budget of {budget} s.{more}"
+    if (compiling := clock.compiling() - search.request.compiled) > _COMPILED:
+        yield f"Compiling took {compiling:.0f} s besides, which happens once on a machine."
     if seconds > given and (first := search.fits[0].seconds) > EXPLORING * given:
         yield f"That is more, because one candidate is always fitted and judged, which took {first:.1f} s."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +26,7 @@ from ..quantities import QuantitiesModel, on_scales, stacked
 from ..solvers import NearestNeighbours
 from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
+from ..support import clock
 from ..support.interrupt import Interrupt, ending_at
 from ..support.numbers import listed
 from ..support.numbers import number as number_of
@@ -87,10 +87,10 @@ class SeveralQuantities:
         separate, tries = list[Model](), self.options.together is not False and not self.why_not
         end = self.started + (_SEPARATE if tries else 1.0) * self.seconds
         for i, own in enumerate(self.each):
-            share = max((end - time.perf_counter()) / (len(self.each) - i), 0.05 * self.seconds)
+            share = max((end - clock.now()) / (len(self.each) - i), 0.05 * self.seconds)
             seconds = share if tries or self.options.seconds is not None else None
             asked = dataclasses.replace(self.options, seconds=seconds)
-            separate.append(found(asked.checked(own), time.perf_counter()))
+            separate.append(found(asked.checked(own), clock.now()))
         if tries and not any(each.interrupted for each in separate):
             return _Comparison(self, separate).winner()
         why = f"They were not modelled together: {self.why_not}." if self.why_not else ""
@@ -106,7 +106,7 @@ class SeveralQuantities:
     ) -> QuantitiesModel:
         """The model of these of each quantity, with its story."""
         counts = [f"{name} at {count:,}" for name, count in zip(self.names, self.known.sum(axis=0), strict=True)]
-        took = time.perf_counter() - self.started
+        took = clock.now() - self.started
         sections = {
             "Data": [f"{len(self.names)} quantities at {len(self.Y):,} places: {listed(counts)}."],
             "What was tried": [*tried],
@@ -159,7 +159,7 @@ class _Comparison:
         kernel = self._start()
         with Interrupt() as interrupt:
             for kind in kinds:
-                late = tried and time.perf_counter() + tried[-1].seconds > end
+                late = tried and clock.now() + tried[-1].seconds > end
                 if tried and (interrupt.requested or late):
                     missing.append(kind)
                     continue
@@ -217,7 +217,7 @@ class _Comparison:
 
     def _tried(self, kind: str, kernel: Kernel, end: float) -> _Candidate:
         """A candidate fitted and judged."""
-        began, options, data = time.perf_counter(), self.options, self.task.data
+        began, options, data = clock.now(), self.options, self.task.data
         how: dict[str, Any] = {"n_neighbours": _NEIGHBOURS, "tolerance": _TOLERANCE, "n_restarts": 0}
         how |= {"likelihood": options.likelihood, "seed": options.seed, "device": data.device}
         how |= {**(options.fit_options or {}), "fix": ["variance", NOISE], "standard_errors": False, "progress": False}
@@ -232,7 +232,7 @@ class _Comparison:
         ]
         scores = [self._scores(i, model) for i, model in enumerate(models)]
         found = QuantitiesModel(self.task.names, models)
-        return _Candidate(f"{kind}, together", found, result, scores, time.perf_counter() - began)
+        return _Candidate(f"{kind}, together", found, result, scores, clock.now() - began)
 
     # --- judging ----------------------------------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ _VARYING = "Try an amplitude and a noise level that vary with the features; by d
 Varying = Annotated[bool | None, Option(help=_VARYING)]
 _TOGETHER = "Several targets in one model, or each by itself; by default the former where left-out errors say so."
 Together = Annotated[bool | None, Option(help=_TOGETHER)]
-_SECONDS = "How long the search may take; what was not tried is told. One candidate is always fitted."
+_SECONDS = "How long the search may take; one candidate is always fitted. The report comes on top."
 Seconds = Annotated[float | None, Option(help=_SECONDS)]
 _LIKE = "Table with the features where you are going to predict: the model is chosen there."
 Like = Annotated[Path | None, Option(help=_LIKE)]

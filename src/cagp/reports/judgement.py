@@ -228,7 +228,9 @@ def _other_models(model: Model) -> list[str]:
     if model.components[0].basis is None:
         said.append("So can a trend: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried here.")
     if model.record is not None:
-        said = ["Other kernels and trends were compared when this model was chosen: its story says which."]
+        several = "Other kernels and trends were compared when this model was chosen: its story says which."
+        one = "Only one kernel and trend was tried when this model was chosen: more seconds, or no --kernel, try others."
+        said = [several if len(model.record.candidates) > 1 else one]
     solver = working(model)
     if isinstance(solver, NearestNeighbours) and not solver.description(len(model.y)).exact:
         said.append(

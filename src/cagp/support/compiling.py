@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,22 +30,37 @@ OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
 _UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper": True}
 
 
-class Saying(event.Listener):
-    """Says once that something of cagp is compiled: what is read from disk is no such event."""
+class Saying(event.TimingListener):
+    """Says once that something of cagp is compiled, and counts the seconds: what is read from disk is no such event."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._said = False
 
     def on_start(self, event: Any) -> None:
-        ours = event.data["dispatcher"].py_func.__module__.startswith("cagp.")
-        if ours and not self._said:
-            say("compiling for this machine, a few seconds, kept for the next time")
-        self._said |= ours
+        if _ours(event):
+            super().on_start(event)
+            if not self._said:
+                say("compiling for this machine, some seconds, kept for the next time")
+            self._said = True
 
-    def on_end(self, event: Any) -> None: ...
+    def on_end(self, event: Any) -> None:
+        if _ours(event):
+            super().on_end(event)
+
+    @property
+    def seconds(self) -> float:
+        """What compiling has taken, what is compiled just now included."""
+        under_way = time.perf_counter() - self._ts if self._depth else 0.0
+        return under_way + (float(self.duration) if self.done else 0.0)
 
 
-event.register("numba:compile", Saying())
+def _ours(event: Any) -> bool:
+    return bool(event.data["dispatcher"].py_func.__module__.startswith("cagp."))
+
+
+SAYING = Saying()
+event.register("numba:compile", SAYING)
 
 
 def compiled(function: Callable[..., Any]) -> Any:

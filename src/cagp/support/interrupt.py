@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from . import clock
 
 TIME_IS_UP = "time is up"
 
@@ -24,7 +25,7 @@ _here = _Here()
 
 @contextmanager
 def ending_at(moment: float) -> Iterator[None]:
-    """Inside, whoever asks whether to stop is told so from this ``moment`` of ``time.perf_counter`` on."""
+    """Inside, whoever asks whether to stop is told so from this ``moment`` of ``clock.now`` on."""
     before, _here.end = _here.end, min(_here.end, moment)
     try:
         yield
@@ -44,7 +45,7 @@ class Interrupt:
     @property
     def requested(self) -> bool:
         """Whether to stop after the iteration in hand."""
-        return self._asked or time.perf_counter() > _here.end
+        return self._asked or clock.now() > _here.end
 
     @requested.setter
     def requested(self, asked: bool) -> None:
