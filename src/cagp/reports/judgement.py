@@ -229,7 +229,7 @@ def _other_models(model: Model) -> list[str]:
         said.append("So can a trend: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried here.")
     if model.record is not None:
         several = "Other kernels and trends were compared when this model was chosen: its story says which."
-        one = "Only one kernel and trend was tried when this model was chosen: more seconds, or no --kernel, try others."
+        one = "Only one kernel and trend was tried when this model was chosen: more seconds, or no kernel, try others."
         said = [several if len(model.record.candidates) > 1 else one]
     solver = working(model)
     if isinstance(solver, NearestNeighbours) and not solver.description(len(model.y)).exact:
