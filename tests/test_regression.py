@@ -185,7 +185,7 @@ def test_the_estimator_takes_them() -> None:
 
 
 def test_what_a_learned_trend_does_not_have(model: cagp.Model) -> None:
-    with pytest.raises(InputError, match="has slopes"):
+    with pytest.raises(InputError, match="no slopes"):
         model.gradient(TEST)
     with pytest.raises(InputError, match="has not seen these observations"):
         model.jackknife_interval(TEST)

@@ -49,6 +49,8 @@ def test_array_api_checks_too() -> None:
         "test_scikit_learn and array_api and not nothing_said",
     ]
     done = subprocess.run([*command, __file__], env=told, capture_output=True, text=True, check=False)
+    if done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED:
+        pytest.skip("this version of scikit-learn has no checks of other arrays")
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout

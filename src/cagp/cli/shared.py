@@ -62,7 +62,7 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         if debug:
-            traceback.print_exc()
+            typer.echo(traceback.format_exc(), err=True, nl=False)
         else:
             expected = isinstance(error, (InputError, OSError, MemoryError, ImportError))
             kind = "" if expected else f"{type(error).__name__}: "
