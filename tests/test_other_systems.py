@@ -11,6 +11,7 @@ import builtins, io, os, signal, sys, tempfile
 import numpy, psutil, safetensors.numpy, scipy.linalg, scipy.optimize, scipy.spatial, scipy.special, threadpoolctl
 import torch, torch.linalg
 
+found = threadpoolctl.ThreadpoolController().lib_controllers  # each system has its own way of finding them
 for name in (
     "sysconf", "sysconf_names", "fork", "forkpty", "register_at_fork", "getuid", "geteuid", "getgid", "setsid",
     "sched_getaffinity", "sched_setaffinity", "getloadavg", "killpg", "mkfifo", "uname", "chown", "fchmod", "statvfs",
@@ -47,7 +48,6 @@ def windows_like(opens):
 tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # files without a name; numba tries a folder by one
 memory = psutil.virtual_memory()
 psutil.virtual_memory = lambda: memory
-found = threadpoolctl.ThreadpoolController().lib_controllers  # each system has its own way of finding them
 threadpoolctl.ThreadpoolController._load_libraries = lambda controller: controller.lib_controllers.extend(found)
 builtins.open = io.open = windows_like(io.open)
 os.open = windows_like(os.open)
