@@ -478,6 +478,11 @@ def test_default_prior_is_fitted() -> None:
     assert abs(conditioned.predict(grid())["mean"] - temperature(grid().lat, grid().lon)).max() < 0.5
     held = field().cagp.fit(noise_variance=0.04, kernel="matern32", uncertainty=False)
     assert held.model.prior.noise_variance == 0.04
+    assert "cells of the field have no value. To fill them in" not in held.model.story.replace("\n  ", " ")
+    holed = field().copy()
+    holed[2:4, 2:5] = np.nan
+    told = holed.cagp.fit(noise_variance=0.04, kernel="matern32", uncertainty=False).model.story.replace("\n  ", " ")
+    assert "6 cells of the field have no value. To fill them in, give the part of the grid" in told
     with pytest.raises(InputError, match="nothing to condition"):
         interop.condition(field(), fit=False)
     with pytest.raises(InputError, match="constant"):

@@ -141,6 +141,13 @@ def fit(
     known, units = fit_options(seen.axes, options.get("kernel"))
     names = [str(axis.name) for axis in seen.axes]
     model = fit_named(seen.X, seen.y, names, units, like=places, noise_variance=seen.noise, **known | options)
+    if like is None and seen.source.missing and model.record is not None:
+        cells = "cell of the field has" if seen.source.missing == 1 else "cells of the field have"
+        said = (
+            f"{seen.source.missing:,} {cells} no value. To fill them in, give the part of the grid that has them as "
+            "like=: kernels and error bars are judged there then, and are mostly better there."
+        )
+        model = model.replace(story=model.record.telling("Gaps", said))
     return ConditionedField(model, seen.axes, seen.source, longitudes)
 
 
