@@ -12,7 +12,7 @@ from scipy import stats
 
 import cagp
 from cagp.choosing.scoring import LeftOutScores
-from cagp.choosing.transforming import _compared, _milder
+from cagp.choosing.transforming import _clearly_better, _compared, _milder
 from cagp.errors import InputError
 from cagp.estimator import CAGPRegressor
 from cagp.fit_report import Names, write_fit_report
@@ -210,3 +210,17 @@ def test_a_narrow_plume_is_no_reason_to_predict_doses_below_zero() -> None:
     assert found.mean.max() < 2 * doses[stations].max()
     errors = [np.abs(each.mean - doses[200:]).mean() for each in (found, plain)]
     assert errors[0] < errors[1]
+
+
+def test_a_few_large_values_do_not_hide_that_a_transform_is_better() -> None:
+    """Beside a CRPS that a few observations decide, a log score that is clearly better is enough; by itself it is not."""
+    rng = np.random.default_rng(0)
+    crps = np.exp(2 * rng.normal(size=300))
+    better = crps * np.exp(0.8 * rng.normal(size=300))
+    better *= 0.95 * crps.mean() / better.mean()
+    log_score = rng.normal(size=300)
+    rows, likelier = np.arange(300), log_score - 0.3 + 0.1 * rng.normal(size=300)
+    before = LeftOutScores(rows, crps, log_score, crps**2)
+    assert not _clearly_better(LeftOutScores(rows, better, log_score, crps**2), before, 1.0)
+    assert _clearly_better(LeftOutScores(rows, better, likelier, crps**2), before, 1.0)
+    assert not _clearly_better(LeftOutScores(rows, 0.99 * crps, likelier, crps**2), before, 1.0)

@@ -79,9 +79,7 @@ def test_what_cannot_be_is_refused_in_words(kind: str) -> None:
     regressor = clone(KINDS[kind]).fit(FRAME, Y)
     with pytest.raises(InputError, match="'soil' of X holds 'gravel' at index 0, a category that the model has never"):
         regressor.predict(FRAME.assign(soil="gravel"))
-    with pytest.raises(
-        InputError, match="the training points have 5; these were made of a data frame"
-    ):
+    with pytest.raises(InputError, match="the training points have 5; these were made of a data frame"):
         regressor.predict(np.ones((2, 4)))
     with pytest.raises(ValueError, match="feature names"):
         regressor.predict(FRAME[["soil", "x", "when", "wet"]])
