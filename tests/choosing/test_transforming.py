@@ -213,7 +213,7 @@ def test_a_narrow_plume_is_no_reason_to_predict_doses_below_zero() -> None:
 
 
 def test_a_few_large_values_do_not_hide_that_a_transform_is_better() -> None:
-    """Beside a CRPS that a few observations decide, a log score that is clearly better is enough; by itself it is not."""
+    """Beside a CRPS that a few observations decide, a log score that is clearly better is enough; alone it is not."""
     rng = np.random.default_rng(0)
     crps = np.exp(2 * rng.normal(size=300))
     better = crps * np.exp(0.8 * rng.normal(size=300))
