@@ -183,13 +183,26 @@ def test_a_grid_is_predicted_block_by_block(
         assert_allclose(found[name], wanted[name], rtol=1e-10, atol=1e-10)
         assert found[name].attrs == wanted[name].attrs
     before, left = out.stat().st_mtime_ns, out.with_name(f"{out.name}.parts")
-    left.mkdir()
+    (left / "_model").mkdir(parents=True)
     assert model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1).stat().st_mtime_ns == before
     assert not left.exists()
     with pytest.raises(InputError, match="with something else"):
         model.predict_to(grid, out, n_jobs=1)
     with pytest.raises(InputError, match=r"must end in \.zarr"):
         model.predict_to(grid, tmp_path / "sea.nc", n_jobs=1)
+
+
+def test_the_blocks_of_a_grid_lie_in_a_folder_of_their_own(model: ShardedModel, tmp_path: Path) -> None:
+    grid, out = xr.Dataset(coords={"latitude": [0.0, 9.0], "longitude": [0.0, 9.0]}), tmp_path / "sea.zarr"
+    precious = tmp_path / "sea.zarr.parts" / "precious.txt"
+    precious.parent.mkdir()
+    precious.touch()
+    with pytest.raises(InputError, match=r"other things in it, such as precious.txt; choose another name"):
+        model.predict_to(grid, out, n_jobs=1)
+    model.predict_to(grid, tmp_path / "other.zarr", n_jobs=1)
+    (tmp_path / "other.zarr").rename(out)
+    model.predict_to(grid, out, n_jobs=1)  # all of it is there
+    assert precious.exists()
 
 
 def test_the_command_line_knows_stores(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_a_store_has_every_row_once(tmp_path: Path) -> None:
     assert len(store.take(np.array([5, 2, 5]), HERE).y) == 2
 
 
-@pytest.mark.parametrize("after", ["split.json", "dealt/part-00001.parquet", "tiles/tile-00002.parquet"])
+@pytest.mark.parametrize("after", ["split.json", "cagp-dealt/part-00001.parquet", "tiles/tile-00002.parquet"])
 def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = plane(3000)
     source, whole = table(tmp_path / "table", X, y), writing.whole_file
@@ -266,16 +266,31 @@ def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeyp
         with pytest.raises(Killed):
             write(source, "z", tmp_path / "store", HERE, **options)
     kept = (tmp_path / "store" / after).stat().st_mtime_ns
-    monkeypatch.setattr(writing.shutil, "rmtree", lambda *given, **more: None)
+    monkeypatch.setattr(writing, "remove", lambda path: None)
     store = write(source, "z", tmp_path / "store", HERE, **options)
     assert (tmp_path / "store" / after).stat().st_mtime_ns == kept
     assert store.rows == wanted.rows
     assert_array_equal(store.take(np.arange(len(X)), HERE).y, y)
     monkeypatch.undo()
-    write_atomically(store.folder / "dealt/.partial-0-part-00001.parquet", b"")  # killed after its description
+    write_atomically(store.folder / "cagp-dealt/.partial-0-part-00001.parquet", b"")  # killed after its description
     write_atomically(store.folder / ".partial-0-split.json", b"")
     assert write(source, "z", tmp_path / "store", HERE, **options) == store
-    assert not [*store.folder.glob("dealt"), *store.folder.rglob(".partial-*")]
+    assert not [*store.folder.glob("cagp-*"), *store.folder.rglob(".partial-*")]
+
+
+def test_no_store_is_made_around_data_of_others(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    for name in ("source", "dealt"):  # such as what a store could be made of
+        source = table(tmp_path / "project" / name, *plane(100))
+        with pytest.raises(
+            InputError, match=r"other things in it, such as .*; shards need one of their own: cagp.shards"
+        ):
+            fit(source, "z", store=tmp_path / "project", n_jobs=1)
+        assert len(list(source.glob("*.parquet"))) == 3
+    store = write(source, "z", tmp_path / "store", HERE)
+    kept = table(store.folder / "source", *plane(10))
+    assert write(source, "z", store.folder, HERE) == store
+    assert len(list(kept.glob("*.parquet"))) == 3
 
 
 def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) -> None:
