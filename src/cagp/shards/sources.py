@@ -73,7 +73,7 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
     from pyarrow import ArrowException, parquet, types
 
     found, names, first = list[Part](), list[str](), 0
-    for path in _files(source):
+    for path in files_of(source):
         try:
             about = parquet.read_metadata(path)
         except (ArrowException, OSError) as error:
@@ -108,7 +108,7 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
     return found, names
 
 
-def _files(source: Any) -> list[Path]:
+def files_of(source: Any) -> list[Path]:
     """The Parquet files of a folder, in the order of their names; or those that are given."""
     given = [source] if isinstance(source, (str, Path)) else list(source)
     found = list[Path]()
