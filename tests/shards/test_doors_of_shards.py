@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.errors import InputError
-from cagp.shards import ShardedModel
+from cagp.shards import ShardedModel, fit
 from cagp.shards.fitting import _beside
 from cli.small import call
 from shards.test_shards import plane, table
@@ -63,9 +63,9 @@ def test_some_files_of_a_folder_have_shards_of_their_own(tmp_path: Path) -> None
     one, two, three = sorted(table(tmp_path / "d", *plane(60)).glob("*.parquet"))
     how: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "varying": False, "recalibrate": False}
     how |= {"transform": None, "mixture": False, "uncertainty": False, "rotate": False, "progress": False, "n_jobs": 1}
-    found = [cagp.fit(files, "z", **how).store for files in ([one], [two], tmp_path / "d")]
+    found = [fit(files, "z", **how).store for files in ([one], [two], tmp_path / "d")]
     assert [each.folder.name for each in found] == ["d-0-shards-z", "d-1-shards-z", "d-shards-z"]
-    assert cagp.fit([str(one), str(two), str(three)], "z", **how).store == found[2]
+    assert fit([str(one), str(two), str(three)], "z", **how).store == found[2]
     names = {_beside(files, "z").name for files in ([one, two], [two, one], [one, three], [str(one), str(two)])}
     assert len(names) == 3
     one.unlink()

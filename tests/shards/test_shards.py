@@ -232,6 +232,22 @@ def test_predictions_are_written_in_the_order_of_the_points(
         cagp.load(folder).predict_to(points, out, **how)
 
 
+def test_only_the_features_of_points_matter(model: ShardedModel, tmp_path: Path) -> None:
+    x = np.random.default_rng(2).uniform(0, 1, 20)
+    (tmp_path / "points").mkdir()
+    names: tuple[list[str], ...] = (["id", "x0", "c", "x1", "c"], ["c", "x1", "x0", "id", "d"])
+    for number, own in enumerate(names):
+        parquet.write_table(pa.table([pa.array(x)] * 5, names=own), tmp_path / "points" / f"{number}.parquet")
+    found = parquet.read_table(model.predict_to(tmp_path / "points", tmp_path / "out", n_jobs=1))
+    assert found.column_names[:4] == ["id", "x0", "x1", "mean"]
+    assert_allclose(found["mean"].to_numpy()[20:], model.predict(np.column_stack([x, x])).mean, rtol=1e-10)
+    twice = tmp_path / "twice.parquet"
+    parquet.write_table(pa.table([pa.array(x)] * 4, names=["z", "x0", "x1", "x0"]), twice)
+    for refused in (lambda: fit(twice, "z", n_jobs=1), lambda: model.predict_to(twice, tmp_path / "other", n_jobs=1)):
+        with pytest.raises(InputError, match=r"twice\.parquet has 2 columns called 'x0'; rename all but one"):
+            refused()
+
+
 def test_a_store_has_every_row_once(tmp_path: Path) -> None:
     X, y = plane(3000)
     store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=500, block=64)

@@ -7,6 +7,7 @@ import io
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -209,13 +210,13 @@ class ShardedModel:
         """Predict at the rows of Parquet files or of a Dask data frame, and write the folder ``out`` of Parquet files;
         or at the coordinates of a grid, and write the Zarr store ``out``, block by block.
 
-        They have all columns of the points, as they are, and mean, std and the two ends of the ``interval``, such as
-        lower_95, in place of what was called so before, of the function or of new observations (``observed``), in the
-        order of the points. Up to ``batch_size`` points, by default 250,000, make a file, or a block. ``n_jobs`` and
-        ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the same call goes
-        on, and says so. Points that are near each other are best in one file: for each file those shards are read that
-        are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file; its blocks lie in OUT.parts
-        until all are done.
+        They have all columns that each file of points has once, as they are, and mean, std and the two ends of the
+        ``interval``, such as lower_95, in place of what was called so before, of the function or of new observations
+        (``observed``), in the order of the points. Up to ``batch_size`` points, by default 250,000, make a file, or a
+        block. ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a
+        kill the same call goes on, and says so. Points that are near each other are best in one file: for each file
+        those shards are read that are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file;
+        its blocks lie in OUT.parts until all are done.
         """
         if not 0 < interval < 1:
             raise InputError(f"interval must be between 0 and 1, got {interval!r}")
@@ -226,25 +227,28 @@ class ShardedModel:
             return place
         if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
-        pieces = [] if is_frame(points) else self._pieces(points, most)  # what is wrong with files is said before work
+        pieces, names = (
+            ([], []) if is_frame(points) else self._pieces(points, most)
+        )  # what is wrong with files is said before work
         asked = [observed, interval, self.key, most, identity_of(points)]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         with begun(place):
             self._require_job(place, key)
             if is_frame(points):
                 points.to_parquet(place / _POINTS, write_index=False)
-                pieces = self._pieces(place / _POINTS, most)
+                pieces, names = self._pieces(place / _POINTS, most)
             paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
-            calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
+            calls = [(place / _MODEL, *each, names, observed, interval) for each in zip(pieces, paths, strict=True)]
             left = [call for call in calls if not call[2].exists()]
             with workers(n_jobs, memory_limit, progress) as by:
                 by.all_of(_predict_piece, left, "predicting", done=len(calls) - len(left))
             remove_partial(place)
         return place
 
-    def _pieces(self, points: Any, most: int) -> list[Part]:
-        """The points of Parquet files, as many together as one file of predictions has."""
-        return [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(most)]
+    def _pieces(self, points: Any, most: int) -> tuple[list[Part], list[str]]:
+        """The points of Parquet files, as many together as one file of predictions has; the columns that come along."""
+        parts, names = parts_of(points, self.store.features)
+        return [piece for part in parts for piece in part.cut(most)], names
 
     def _require_job(self, place: Path, key: str) -> None:
         """Begin, or go on with, the job ``key`` in a folder; another one is refused."""
@@ -365,13 +369,15 @@ def _ends(interval: float) -> tuple[str, str]:
     return f"lower_{100 * interval:g}", f"upper_{100 * interval:g}"
 
 
-def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interval: float) -> None:
-    """The file of some points; ``folder`` has the model."""
+def _predict_piece(
+    folder: Path, piece: Part, path: Path, names: Sequence[str], observed: bool, interval: float
+) -> None:
+    """The file of some points, with their columns of these ``names``; ``folder`` has the model."""
     import pyarrow as pa
     from pyarrow import parquet
 
     model = loaded(folder)
-    table = piece.table()
+    table = piece.table(names)
     found = model.predict(piece.numbers(table, model.store.features), progress=False)
     found = found.observed() if observed else found
     new = {"mean": found.mean, "std": found.std} | dict(zip(_ends(interval), found.interval(interval), strict=True))
