@@ -79,8 +79,8 @@ def _of_region(coordinate: Any, region: Region) -> Any:
 
 
 def _begin(model: Any, template: Any, parts: Path, key: str) -> None:
-    """Begin, or go on with, the job ``key`` in a folder; another one is refused."""
-    if (parts / _JOB).exists():
+    """Begin, or go on with, the job ``key`` in a folder; another one is refused once it has predictions."""
+    if (parts / _JOB).exists() and (parts / _STORE).exists() and any((parts / _DONE).glob("*")):
         if json.loads((parts / _JOB).read_text(encoding="utf-8")) != key:
             raise InputError(
                 f"{parts} has predictions of another model, for another grid, or in other batches; choose another name"
