@@ -248,6 +248,23 @@ def test_only_the_features_of_points_matter(model: ShardedModel, tmp_path: Path)
             refused()
 
 
+def test_points_that_were_refused_are_not_in_the_way(model: ShardedModel, tmp_path: Path) -> None:
+    dd, out = pytest.importorskip("dask.dataframe"), tmp_path / "out"
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x0": [0.1, 0.2, np.nan, 0.4], "x1": 0.5})
+    frame.to_parquet(tmp_path / "points.parquet")
+    for points, message in (
+        (tmp_path / "points.parquet", "no finite value in row 2"),
+        (dd.from_pandas(frame[["x0"]], npartitions=3), "no column 'x1'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict_to(points, out, n_jobs=1)
+    model.predict_to(dd.from_pandas(frame.dropna(), npartitions=1), out, n_jobs=1)
+    assert parquet.read_table(out)["x0"].to_pylist() == [0.1, 0.2, 0.4]
+    with pytest.raises(InputError, match="for other points"):
+        model.predict_to(dd.from_pandas(frame.dropna()[:2], npartitions=1), out, n_jobs=1)
+
+
 def test_a_store_has_every_row_once(tmp_path: Path) -> None:
     X, y = plane(3000)
     store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=500, block=64)

@@ -40,7 +40,7 @@ from ..saving.folder import (
 from ..solvers import NearestNeighbours
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
-from ..support.atomic_files import begun, fill_folder, one_writer, remove_partial, whole_file, write_atomically
+from ..support.atomic_files import begun, fill_folder, one_writer, remove, remove_partial, whole_file, write_atomically
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from .fields import is_grid
@@ -57,7 +57,7 @@ _FORMAT, _VERSION = "cagp shards model", 1
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "store", "parts", "near", "far"}
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RuntimeError)
 _DAMAGED = (*_WRONG, OSError, EOFError, BadZipFile, struct.error, zlib.error)  # of a file to read
-_OWN = (_MODEL, _POINTS, ".partial-")  # before the job is known
+_OWN = (_MODEL, _JOB, _POINTS, ".partial-")  # before the job is known
 
 
 _LEARNED = (
@@ -251,8 +251,8 @@ class ShardedModel:
         return [piece for part in parts for piece in part.cut(most)], names
 
     def _require_job(self, place: Path, key: str) -> None:
-        """Begin, or go on with, the job ``key`` in a folder; another one is refused."""
-        if (place / _JOB).exists():
+        """Begin, or go on with, the job ``key`` in a folder; another one is refused once it has predictions."""
+        if (place / _JOB).exists() and any(place.glob("part-*.parquet")):
             if (place / _JOB).read_bytes() != json.dumps(key).encode():
                 raise InputError(
                     f"{place} has predictions of another model, for other points, or in other batches; choose another "
@@ -261,6 +261,7 @@ class ShardedModel:
         elif any(not each.name.startswith(_OWN) for each in place.iterdir()):
             raise InputError(f"{place} is a folder with other things in it; choose another one")
         else:
+            remove(place / _POINTS)
             self.save(place / _MODEL, overwrite=True)
             write_atomically(place / _JOB, json.dumps(key).encode())
 
