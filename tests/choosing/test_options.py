@@ -41,9 +41,9 @@ def test_the_signature_is_the_table() -> None:
         assert each.metadata["sentence"].endswith(".")
 
 
-@pytest.mark.parametrize("name", ["n_jobs", "memory_limit"])
-def test_workers_are_for_data_in_shards(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} is for data in shards.* X is ndarray.* OMP_NUM_THREADS"):
+@pytest.mark.parametrize(("name", "instead"), [("n_jobs", "OMP_NUM_THREADS"), ("memory_limit", '"memory_budget": …')])
+def test_workers_are_for_data_in_shards(name: str, instead: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is for data in shards.* X is ndarray.*{instead}"):
         cagp.fit(X, Y, **{name: 1})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import geopandas as gpd
 import numpy as np
+import pyproj
 import pytest
 import rasterio
 import rasterio.transform
@@ -237,10 +238,38 @@ def test_cells_outside_of_a_mask_are_empty(tmp_path: Path) -> None:
     cagp.write_map(model, tmp_path / "again.tif", tmp_path / "map.tif", mask=mask.to_crs(DEGREES))  # is converted
     with rasterio.open(tmp_path / "map.tif") as file, rasterio.open(tmp_path / "again.tif") as again:
         np.testing.assert_array_equal(again.read(), file.read())
-    with pytest.raises(InputError, match="mask reaches beyond"):
-        Area.of(gpd.GeoSeries([shapely.box(170, 0, 171, 1)], crs=DEGREES), "+proj=ortho")
     with pytest.raises(InputError, match=r"must hold polygons, got .*Point"):
         cagp.write_map(model, tmp_path / "other.tif", 100, mask=stations())
+
+
+def test_a_mask_in_another_system_keeps_its_edges(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "cagp")
+    east, north = np.meshgrid(np.arange(2.41e6, 6.6e6, 5e4), np.arange(1.61e6, 5.2e6, 5e4))
+    degrees = pyproj.Transformer.from_crs("EPSG:3035", DEGREES, always_xy=True)
+    wanted = shapely.contains_xy(shapely.box(-10, 40, 40, 60), *degrees.transform(east, north))
+    area = Area.of(gpd.GeoSeries([shapely.box(-10, 40, 40, 60), None], crs=DEGREES), "EPSG:3035")
+    np.testing.assert_array_equal(area.holds(east, north, False), wanted)
+    assert [record.getMessage() for record in caplog.records] == [area.told]
+    world = gpd.GeoSeries([shapely.box(-2e7, -1e7, 2e7, 1e7)], crs="EPSG:3857")
+    np.testing.assert_allclose(Area.of(world, DEGREES).bounds[::2], [-179.66, 179.66], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("shape", "of", "to", "words"),
+    [
+        (None, RD, DEGREES, "must hold polygons, got nothing"),
+        (shapely.Polygon(), RD, DEGREES, "must hold polygons, got nothing"),
+        (shapely.box(170, 0, 171, 1), DEGREES, "+proj=ortho", r"from EPSG:4326 \(WGS 84\) to .*reaches beyond"),
+        (shapely.box(3.0e6, -2.2e6, 3.7e6, -1.8e6), "EPSG:3832", DEGREES, "EPSG:3832 .* EPSG:4326 .*180th meridian"),
+        (shapely.box(-3e6, -3e6, 3e6, 3e6), "EPSG:3413", DEGREES, "EPSG:3413 .* has a pole in it"),
+        (shapely.Polygon([(5, 50), (6, 51), (6, 50), (5, 51)]), DEGREES, RD, "cross themselves; make_valid"),
+        (shapely.box(-180, 60, 180, 90), DEGREES, "EPSG:3413", "there its polygons cross themselves"),
+        (shapely.box(5, 50, 6, 51), 'LOCAL_CS["here",UNIT["metre",1]]', RD, "from here to .*, since nothing says how"),
+    ],
+)
+def test_a_mask_that_cannot_be_converted(shape: Any, of: str, to: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Area.of(gpd.GeoSeries([shape], crs=of), to)
 
 
 def raster(path: Path, crs: str | None = RD, names: tuple[str, ...] = ("height",)) -> Path:

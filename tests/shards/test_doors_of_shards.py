@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.shards import ShardedModel
+from cagp.errors import InputError
+from cagp.shards import ShardedModel, fit
+from cagp.shards.fitting import _beside
 from cli.small import call
 from shards.test_shards import plane, table
 
@@ -54,6 +57,20 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     assert_allclose(found["upper_90"].to_numpy(), wanted.interval(0.9)[1], rtol=1e-10, atol=1e-12)
     assert "Written" in quick(*asked)
     assert "predictions come from the nearest of all" in quick("info", place / "model")
+
+
+def test_some_files_of_a_folder_have_shards_of_their_own(tmp_path: Path) -> None:
+    one, two, three = sorted(table(tmp_path / "d", *plane(60)).glob("*.parquet"))
+    how: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "varying": False, "recalibrate": False}
+    how |= {"transform": None, "mixture": False, "uncertainty": False, "rotate": False, "progress": False, "n_jobs": 1}
+    found = [fit(files, "z", **how).store for files in ([one], [two], tmp_path / "d")]
+    assert [each.folder.name for each in found] == ["d-0-shards-z", "d-1-shards-z", "d-shards-z"]
+    assert fit([str(one), str(two), str(three)], "z", **how).store == found[2]
+    names = {_beside(files, "z").name for files in ([one, two], [two, one], [one, three], [str(one), str(two)])}
+    assert len(names) == 3
+    one.unlink()
+    with pytest.raises(InputError, match=r"choose another folder in Python: cagp\.shards\.fit\(…, store=FOLDER\)"):
+        cagp.fit(tmp_path / "d", "z", **how)
 
 
 @pytest.mark.parametrize(

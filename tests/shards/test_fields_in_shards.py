@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +184,46 @@ def test_a_grid_is_predicted_block_by_block(
         assert_allclose(found[name], wanted[name], rtol=1e-10, atol=1e-10)
         assert found[name].attrs == wanted[name].attrs
     before, left = out.stat().st_mtime_ns, out.with_name(f"{out.name}.parts")
-    left.mkdir()
+    (left / "_model").mkdir(parents=True)
     assert model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1).stat().st_mtime_ns == before
     assert not left.exists()
     with pytest.raises(InputError, match="with something else"):
         model.predict_to(grid, out, n_jobs=1)
     with pytest.raises(InputError, match=r"must end in \.zarr"):
         model.predict_to(grid, tmp_path / "sea.nc", n_jobs=1)
+
+
+def test_the_blocks_of_a_grid_lie_in_a_folder_of_their_own(model: ShardedModel, tmp_path: Path) -> None:
+    grid, out = xr.Dataset(coords={"latitude": [0.0, 9.0], "longitude": [0.0, 9.0]}), tmp_path / "sea.zarr"
+    precious = tmp_path / "sea.zarr.parts" / "precious.txt"
+    precious.parent.mkdir()
+    precious.touch()
+    with pytest.raises(InputError, match=r"other things in it, such as precious.txt; choose another name"):
+        model.predict_to(grid, out, n_jobs=1)
+    model.predict_to(grid, tmp_path / "other.zarr", n_jobs=1)
+    (tmp_path / "other.zarr").rename(out)
+    model.predict_to(grid, out, n_jobs=1)  # all of it is there
+    assert precious.exists()
+
+
+@pytest.mark.parametrize("within", ["_predict_block", "_remove_own"])  # the latter when the store has its name
+def test_a_grid_begins_anew_where_nothing_is_left(
+    within: str, model: ShardedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid, out = xr.Dataset(coords={"latitude": [0.0, 9.0], "longitude": [0.0, 9.0]}), tmp_path / "sea.zarr"
+
+    def killed(*given: Any) -> None:
+        if within == "_predict_block" or out.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(grids, within, killed)
+        with pytest.raises(KeyboardInterrupt):
+            model.predict_to(grid, out, n_jobs=1)
+    shutil.rmtree(out, ignore_errors=True)
+    model.predict_to(grid, out, interval=0.8 if within == "_predict_block" else 0.95, n_jobs=1)
+    assert xr.open_zarr(out)["mean"].notnull().all()
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_the_command_line_knows_stores(tmp_path: Path) -> None:

@@ -232,6 +232,39 @@ def test_predictions_are_written_in_the_order_of_the_points(
         cagp.load(folder).predict_to(points, out, **how)
 
 
+def test_only_the_features_of_points_matter(model: ShardedModel, tmp_path: Path) -> None:
+    x = np.random.default_rng(2).uniform(0, 1, 20)
+    (tmp_path / "points").mkdir()
+    names: tuple[list[str], ...] = (["id", "x0", "c", "x1", "c"], ["c", "x1", "x0", "id", "d"])
+    for number, own in enumerate(names):
+        parquet.write_table(pa.table([pa.array(x)] * 5, names=own), tmp_path / "points" / f"{number}.parquet")
+    found = parquet.read_table(model.predict_to(tmp_path / "points", tmp_path / "out", n_jobs=1))
+    assert found.column_names[:4] == ["id", "x0", "x1", "mean"]
+    assert_allclose(found["mean"].to_numpy()[20:], model.predict(np.column_stack([x, x])).mean, rtol=1e-10)
+    twice = tmp_path / "twice.parquet"
+    parquet.write_table(pa.table([pa.array(x)] * 4, names=["z", "x0", "x1", "x0"]), twice)
+    for refused in (lambda: fit(twice, "z", n_jobs=1), lambda: model.predict_to(twice, tmp_path / "other", n_jobs=1)):
+        with pytest.raises(InputError, match=r"twice\.parquet has 2 columns called 'x0'; rename all but one"):
+            refused()
+
+
+def test_points_that_were_refused_are_not_in_the_way(model: ShardedModel, tmp_path: Path) -> None:
+    dd, out = pytest.importorskip("dask.dataframe"), tmp_path / "out"
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x0": [0.1, 0.2, np.nan, 0.4], "x1": 0.5})
+    frame.to_parquet(tmp_path / "points.parquet")
+    for points, message in (
+        (tmp_path / "points.parquet", "no finite value in row 2"),
+        (dd.from_pandas(frame[["x0"]], npartitions=3), "no column 'x1'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict_to(points, out, n_jobs=1)
+    model.predict_to(dd.from_pandas(frame.dropna(), npartitions=1), out, n_jobs=1)
+    assert parquet.read_table(out)["x0"].to_pylist() == [0.1, 0.2, 0.4]
+    with pytest.raises(InputError, match="for other points"):
+        model.predict_to(dd.from_pandas(frame.dropna()[:2], npartitions=1), out, n_jobs=1)
+
+
 def test_a_store_has_every_row_once(tmp_path: Path) -> None:
     X, y = plane(3000)
     store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=500, block=64)
@@ -245,7 +278,7 @@ def test_a_store_has_every_row_once(tmp_path: Path) -> None:
     assert len(store.take(np.array([5, 2, 5]), HERE).y) == 2
 
 
-@pytest.mark.parametrize("after", ["split.json", "dealt/part-00001.parquet", "tiles/tile-00002.parquet"])
+@pytest.mark.parametrize("after", ["split.json", "cagp-dealt/part-00001.parquet", "tiles/tile-00002.parquet"])
 def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = plane(3000)
     source, whole = table(tmp_path / "table", X, y), writing.whole_file
@@ -266,16 +299,31 @@ def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeyp
         with pytest.raises(Killed):
             write(source, "z", tmp_path / "store", HERE, **options)
     kept = (tmp_path / "store" / after).stat().st_mtime_ns
-    monkeypatch.setattr(writing.shutil, "rmtree", lambda *given, **more: None)
+    monkeypatch.setattr(writing, "remove", lambda path: None)
     store = write(source, "z", tmp_path / "store", HERE, **options)
     assert (tmp_path / "store" / after).stat().st_mtime_ns == kept
     assert store.rows == wanted.rows
     assert_array_equal(store.take(np.arange(len(X)), HERE).y, y)
     monkeypatch.undo()
-    write_atomically(store.folder / "dealt/.partial-0-part-00001.parquet", b"")  # killed after its description
+    write_atomically(store.folder / "cagp-dealt/.partial-0-part-00001.parquet", b"")  # killed after its description
     write_atomically(store.folder / ".partial-0-split.json", b"")
     assert write(source, "z", tmp_path / "store", HERE, **options) == store
-    assert not [*store.folder.glob("dealt"), *store.folder.rglob(".partial-*")]
+    assert not [*store.folder.glob("cagp-*"), *store.folder.rglob(".partial-*")]
+
+
+def test_no_store_is_made_around_data_of_others(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    for name in ("source", "dealt"):  # such as what a store could be made of
+        source = table(tmp_path / "project" / name, *plane(100))
+        with pytest.raises(
+            InputError, match=r"other things in it, such as .*; shards need one of their own: cagp.shards"
+        ):
+            fit(source, "z", store=tmp_path / "project", n_jobs=1)
+        assert len(list(source.glob("*.parquet"))) == 3
+    store = write(source, "z", tmp_path / "store", HERE)
+    kept = table(store.folder / "source", *plane(10))
+    assert write(source, "z", store.folder, HERE) == store
+    assert len(list(kept.glob("*.parquet"))) == 3
 
 
 def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) -> None:

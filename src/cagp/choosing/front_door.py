@@ -27,6 +27,11 @@ from .steps import steps_for
 from .telling import story_of
 from .together import SeveralQuantities
 
+_WITHIN_ONE = {
+    "n_jobs": "How many threads it has say torch.set_num_threads(…), and OMP_NUM_THREADS in the environment",
+    "memory_limit": 'How many bytes predictions may take says condition_options={"memory_budget": …}',
+}
+
 
 def fit(
     X: ArrayLike,
@@ -122,8 +127,7 @@ def fit(
         if value is not None:
             raise InputError(
                 f"{name} is for data in shards, such as a folder of Parquet files, and X is {type(X).__name__}, which "
-                f"one process works on; leave {name} out. How many threads it has say torch.set_num_threads(…), and "
-                "OMP_NUM_THREADS in the environment"
+                f"one process works on; leave {name} out. {_WITHIN_ONE[name]}"
             )
     return fit_named(*without_target(X, y), **given)
 

@@ -10,9 +10,12 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.coordinate_systems import has_geometry, same_system, system_of, worded
+from ..support.coordinate_systems import has_geometry, is_globe, same_system, system_of, worded
+from ..support.progress import LOGGER
 from ..tables.vector import read_frame
 from .cells import Bounds, Cells, Tile
+
+_EDGES = 100  # pieces of an edge as long as the mask is wide, each straight in the system of the model
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,13 @@ class Area:
         if not has_geometry(frame):
             raise InputError(f"mask must be a file or a GeoDataFrame of polygons, got {type(mask).__name__}")
         system, shapes, told = system_of(frame, name), frame.geometry.dropna(), ""
-        if system is not None and crs is not None and not same_system(system, crs):
-            shapes = shapes.to_crs(crs)
-            told = f"The polygons of {name} are converted from {worded(system)} to {worded(crs)}."
-            if not np.isfinite(shapes.total_bounds).all():
-                raise InputError(f"{name} reaches beyond {worded(crs)}, that of the model, to which it is converted")
+        shapes = shapes[~shapes.is_empty]
         if not len(shapes) or set(shapes.geom_type) - {"Polygon", "MultiPolygon"}:
             raise InputError(f"{name} must hold polygons, got {sorted(set(shapes.geom_type)) or 'nothing'}")
+        if system is not None and crs is not None and not same_system(system, crs):
+            told = f"The polygons of {name} are converted from {worded(system)} to {worded(crs)}."
+            shapes = _converted(shapes, crs, f"{name} cannot be converted from {worded(system)} to {worded(crs)}")
+            LOGGER.info("%s", told)
         return cls(tuple(shapes), told)
 
     @property
@@ -65,3 +68,27 @@ class Area:
     def content(self) -> bytes:
         """All that the polygons are."""
         return b"".join(shape.wkb for shape in self.polygons)
+
+
+def _converted(shapes: Any, crs: str, failure: str) -> Any:
+    """Polygons in the system ``crs``, where straight edges bend; refuses with ``failure`` what is none there."""
+    shapely = optional("shapely", "a mask", "geo")
+    errors = optional("pyproj.exceptions", "a coordinate system", "geo")
+    west, south, east, north = shapes.total_bounds
+    if not shapes.is_valid.all():  # of which segmentize would leave out parts
+        raise InputError(f"{failure}: its polygons cross themselves; make_valid of GeoPandas mends them")
+    try:
+        found = shapes.segmentize(max(east - west, north - south) / _EDGES).to_crs(crs)
+    except errors.ProjError as error:
+        raise InputError(f"{failure}, since nothing says how; give the mask in that system") from error
+    values = np.asarray(found.array)
+    if not np.isfinite(shapely.get_coordinates(values)).all():
+        raise InputError(f"{failure}: it reaches beyond that system; cut it to where the model is")
+    along, ring = shapely.get_coordinates(shapely.get_rings(values), return_index=True)
+    if is_globe(crs) and ((np.abs(np.diff(along[:, 0])) > 180) & (np.diff(ring) == 0)).any():
+        raise InputError(f"{failure}: it crosses the 180th meridian, or has a pole in it; cut it there in two")
+    if not (shapely.is_valid(values).all() and shapely.area(values).sum() > 0):
+        raise InputError(
+            f"{failure}: there its polygons cross themselves, or have no area; cut it to where the model is"
+        )
+    return found

@@ -301,7 +301,7 @@ def write_map(
     model; or a raster file, whose cells are taken, with the other columns of the model as bands that are described by
     their names, in their unit by scale and offset. ``mask`` are polygons, a GeoDataFrame or a file: cells whose centre
     is outside, and those that the raster has no data for, are NaN. The coordinate system is that of the model, or of
-    ``about`` where that does not say it; a raster or a mask in another one is refused.
+    ``about`` where that does not say it; a mask in another one is converted, a raster is refused.
 
     The bands are mean, std, lower and upper, the ends of the central intervals of this ``level``, of f or, with
     ``observed``, of new observations; ``exceeds_50`` and so on for the thresholds ``exceed``; with ``share`` how much

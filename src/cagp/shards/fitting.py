@@ -9,6 +9,7 @@ to ``WORKING`` observations it is all of them.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from ..left_out import FEWEST
 from ..solvers import NearestNeighbours, as_solver
 from .fields import FieldAxes, LazyField, is_grid, opened, some_points
 from .sharded import ShardedModel
-from .sources import is_frame, is_source, names_of, parts_of
+from .sources import files_of, is_frame, is_source, names_of, parts_of
 from .store import DESCRIPTION, SAMPLE, Rows, Store
 from .surroundings import Metric, Surroundings
 from .work import Workers, workers
@@ -136,17 +137,23 @@ def _there(source: Any, target: str | None) -> Store | None:
 
 def _beside(source: Any, target: str) -> Path:
     """Where shards are put when nothing is said: beside the source, or the folder that files lie in, so that nobody
-    reads them with these; or where this process works.
+    reads them with these; or where this process works. Some files of a folder are called by the first one.
     """
+    some = ""
     if isinstance(source, LazyField):
         said = source.flat.encoding.get("source")
         source = said if isinstance(said, str) and Path(said).exists() else ""
     if isinstance(source, (list, tuple)):
-        source = Path(source[0]).resolve()
-        source = source if source.is_dir() else source.parent
+        files = [
+            each.parent.resolve() / each.name for each in map(Path, source if is_grid(source) else files_of(source))
+        ]
+        source = files[0].parent
+        if files != sorted(each for each in source.glob(f"*{files[0].suffix}") if each.name[0] not in "._"):
+            every = hashlib.sha256(repr(files).encode()).hexdigest()[:8]
+            some = f"-{files[0].stem}" if len(files) == 1 else f"-{files[0].stem}-{every}"
     beside = Path("" if is_frame(source) else source)
     folder = beside.resolve().parent if beside.name else beside
-    return folder / f"{beside.stem or 'cagp'}-shards-{target}"
+    return folder / f"{beside.stem or 'cagp'}{some}-shards-{target}"
 
 
 def _beginning(data: Any, columns: list[str]) -> Rows:

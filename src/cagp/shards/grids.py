@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.atomic_files import begun, remove, write_atomically
+from ..support.atomic_files import begun, remove, remove_partial, write_atomically
 from .fields import Region, cut, opened
 from .work import Workers
 
 Load = Callable[[Path], Any]
 
-_JOB, _MODEL, _DONE, _STORE = "job.json", "model", "done", "store.zarr"
+_OWN = _JOB, _MODEL, _DONE, _STORE = "_job.json", "_model", "_done", "_store.zarr"
 
 
 def predict_grid(
@@ -58,7 +58,9 @@ def predict_grid(
                         calls.append((load, replace(request, model=None), own, parts, region, number))
                 by.all_of(_predict_block, calls, "predicting", done=len(regions) - len(calls), pieces="blocks")
                 (parts / _STORE).rename(out)
-    shutil.rmtree(parts, ignore_errors=True)  # which a kill after the last block may have left, too
+    _remove_own(parts)  # which a kill after the last block may have left, too
+    with suppress(OSError):  # it is not there, or somebody else has put something there
+        parts.rmdir()
 
 
 def _is_done(out: Path, key: str) -> bool:
@@ -77,20 +79,28 @@ def _of_region(coordinate: Any, region: Region) -> Any:
 
 
 def _begin(model: Any, template: Any, parts: Path, key: str) -> None:
-    """Begin, or go on with, the job ``key`` in a folder; another one is refused."""
-    if (parts / _JOB).exists():
+    """Begin, or go on with, the job ``key`` in a folder; another one is refused once it has predictions."""
+    if (parts / _JOB).exists() and (parts / _STORE).exists() and any((parts / _DONE).glob("*")):
         if json.loads((parts / _JOB).read_text(encoding="utf-8")) != key:
             raise InputError(
                 f"{parts} has predictions of another model, for another grid, or in other batches; choose another name"
             )
         return
-    for left in parts.iterdir():
-        remove(left)
+    _remove_own(parts)
+    if others := sorted(each.name for each in parts.iterdir()):
+        raise InputError(f"{parts} is a folder with other things in it, such as {others[0]}; choose another name")
     (parts / _DONE).mkdir()
     model.save(parts / _MODEL)
     template.attrs["cagp_job"] = key
     template.to_zarr(parts / _STORE, compute=False, zarr_format=2)
     write_atomically(parts / _JOB, json.dumps(key).encode())
+
+
+def _remove_own(parts: Path) -> None:
+    """Remove what an earlier call has left, and nothing else."""
+    remove_partial(parts)
+    for name in _OWN:
+        remove(parts / name)
 
 
 def _chunks(grid: Any, dims: Any, sizes: tuple[int, ...], most: int) -> dict[str, int]:

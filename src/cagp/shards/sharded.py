@@ -7,6 +7,7 @@ import io
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -39,7 +40,7 @@ from ..saving.folder import (
 from ..solvers import NearestNeighbours
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
-from ..support.atomic_files import begun, fill_folder, one_writer, remove_partial, whole_file, write_atomically
+from ..support.atomic_files import begun, fill_folder, one_writer, remove, remove_partial, whole_file, write_atomically
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from .fields import is_grid
@@ -56,7 +57,7 @@ _FORMAT, _VERSION = "cagp shards model", 1
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "store", "parts", "near", "far"}
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RuntimeError)
 _DAMAGED = (*_WRONG, OSError, EOFError, BadZipFile, struct.error, zlib.error)  # of a file to read
-_OWN = (_MODEL, _POINTS, ".partial-")  # before the job is known
+_OWN = (_MODEL, _JOB, _POINTS, ".partial-")  # before the job is known
 
 
 _LEARNED = (
@@ -209,13 +210,13 @@ class ShardedModel:
         """Predict at the rows of Parquet files or of a Dask data frame, and write the folder ``out`` of Parquet files;
         or at the coordinates of a grid, and write the Zarr store ``out``, block by block.
 
-        They have all columns of the points, as they are, and mean, std and the two ends of the ``interval``, such as
-        lower_95, in place of what was called so before, of the function or of new observations (``observed``), in the
-        order of the points. Up to ``batch_size`` points, by default 250,000, make a file, or a block. ``n_jobs`` and
-        ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the same call goes
-        on, and says so. Points that are near each other are best in one file: for each file those shards are read that
-        are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file; its blocks lie in OUT.parts
-        until all are done.
+        They have all columns that each file of points has once, as they are, and mean, std and the two ends of the
+        ``interval``, such as lower_95, in place of what was called so before, of the function or of new observations
+        (``observed``), in the order of the points. Up to ``batch_size`` points, by default 250,000, make a file, or a
+        block. ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a
+        kill the same call goes on, and says so. Points that are near each other are best in one file: for each file
+        those shards are read that are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file;
+        its blocks lie in OUT.parts until all are done.
         """
         if not 0 < interval < 1:
             raise InputError(f"interval must be between 0 and 1, got {interval!r}")
@@ -226,29 +227,32 @@ class ShardedModel:
             return place
         if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
-        pieces = [] if is_frame(points) else self._pieces(points, most)  # what is wrong with files is said before work
+        pieces, names = (
+            ([], []) if is_frame(points) else self._pieces(points, most)
+        )  # what is wrong with files is said before work
         asked = [observed, interval, self.key, most, identity_of(points)]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         with begun(place):
             self._require_job(place, key)
             if is_frame(points):
                 points.to_parquet(place / _POINTS, write_index=False)
-                pieces = self._pieces(place / _POINTS, most)
+                pieces, names = self._pieces(place / _POINTS, most)
             paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
-            calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
+            calls = [(place / _MODEL, *each, names, observed, interval) for each in zip(pieces, paths, strict=True)]
             left = [call for call in calls if not call[2].exists()]
             with workers(n_jobs, memory_limit, progress) as by:
                 by.all_of(_predict_piece, left, "predicting", done=len(calls) - len(left))
             remove_partial(place)
         return place
 
-    def _pieces(self, points: Any, most: int) -> list[Part]:
-        """The points of Parquet files, as many together as one file of predictions has."""
-        return [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(most)]
+    def _pieces(self, points: Any, most: int) -> tuple[list[Part], list[str]]:
+        """The points of Parquet files, as many together as one file of predictions has; the columns that come along."""
+        parts, names = parts_of(points, self.store.features)
+        return [piece for part in parts for piece in part.cut(most)], names
 
     def _require_job(self, place: Path, key: str) -> None:
-        """Begin, or go on with, the job ``key`` in a folder; another one is refused."""
-        if (place / _JOB).exists():
+        """Begin, or go on with, the job ``key`` in a folder; another one is refused once it has predictions."""
+        if (place / _JOB).exists() and any(place.glob("part-*.parquet")):
             if (place / _JOB).read_bytes() != json.dumps(key).encode():
                 raise InputError(
                     f"{place} has predictions of another model, for other points, or in other batches; choose another "
@@ -257,6 +261,7 @@ class ShardedModel:
         elif any(not each.name.startswith(_OWN) for each in place.iterdir()):
             raise InputError(f"{place} is a folder with other things in it; choose another one")
         else:
+            remove(place / _POINTS)
             self.save(place / _MODEL, overwrite=True)
             write_atomically(place / _JOB, json.dumps(key).encode())
 
@@ -365,13 +370,15 @@ def _ends(interval: float) -> tuple[str, str]:
     return f"lower_{100 * interval:g}", f"upper_{100 * interval:g}"
 
 
-def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interval: float) -> None:
-    """The file of some points; ``folder`` has the model."""
+def _predict_piece(
+    folder: Path, piece: Part, path: Path, names: Sequence[str], observed: bool, interval: float
+) -> None:
+    """The file of some points, with their columns of these ``names``; ``folder`` has the model."""
     import pyarrow as pa
     from pyarrow import parquet
 
     model = loaded(folder)
-    table = piece.table()
+    table = piece.table(names)
     found = model.predict(piece.numbers(table, model.store.features), progress=False)
     found = found.observed() if observed else found
     new = {"mean": found.mean, "std": found.std} | dict(zip(_ends(interval), found.interval(interval), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -41,13 +42,13 @@ class Part:
         """These columns (rows, columns) in float64; what is missing or infinite is refused."""
         return self.numbers(self.table(columns), columns)
 
-    def table(self, columns: Sequence[str] | None = None) -> Any:
-        """These columns, all by default, as Arrow has them."""
+    def table(self, columns: Sequence[str]) -> Any:
+        """These columns, as Arrow has them."""
         from pyarrow import parquet
 
         with parquet.ParquetFile(self.path) as file:
-            table = file.read_row_groups(list(self.groups), columns=None if columns is None else list(columns))
-        return table.slice(self.skipped, self.rows)
+            table = file.read_row_groups(list(self.groups), columns=list(columns))
+        return table.select(list(columns)).slice(self.skipped, self.rows)
 
     def numbers(self, table: Any, columns: Sequence[str]) -> np.ndarray:
         """``read`` of a ``table`` that has these columns."""
@@ -66,14 +67,15 @@ class Part:
 
 
 def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Part], list[str]]:
-    """The parts of a folder of Parquet files, or of files, and the names of their columns; ``columns`` must be there
-    and be numbers.
+    """The parts of a folder of Parquet files, or of files, and the names of their columns, which all of them have.
+
+    With ``columns`` these must be there, once, and be numbers, and the names are those that each file has once.
     """
     optional("pyarrow.parquet", "data in shards", "cluster")
     from pyarrow import ArrowException, parquet, types
 
     found, names, first = list[Part](), list[str](), 0
-    for path in _files(source):
+    for path in files_of(source):
         try:
             about = parquet.read_metadata(path)
         except (ArrowException, OSError) as error:
@@ -82,11 +84,14 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
                 raise TableError(f"{path} is no Parquet file, as data in shards are; {made} makes one") from error
             raise TableError(f"{path} is no Parquet file that can be read ({error})") from error
         schema = about.schema.to_arrow_schema()
-        names = names or schema.names
+        times = Counter(schema.names)
+        names = [name for name in names or schema.names if columns is None or times[name] == 1]
         for name in names if columns is None else columns:
-            if name not in schema.names:
+            if name not in times:
                 known = ", ".join(map(repr, schema.names))
                 raise InputError(f"{path} has no column {name!r}; it has {known}")
+            if times[name] > 1:
+                raise InputError(f"{path} has {times[name]} columns called {name!r}; rename all but one")
             kind = schema.field(name).type
             if columns is not None and not (types.is_floating(kind) or types.is_integer(kind)):
                 raise InputError(
@@ -108,7 +113,7 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
     return found, names
 
 
-def _files(source: Any) -> list[Path]:
+def files_of(source: Any) -> list[Path]:
     """The Parquet files of a folder, in the order of their names; or those that are given."""
     given = [source] if isinstance(source, (str, Path)) else list(source)
     found = list[Path]()
@@ -134,7 +139,7 @@ def identity_of(source: Any) -> Any:
     """What tells Parquet files, or a Dask data frame, from others, and from themselves when they have changed."""
     if is_frame(source):
         return source._name
-    files = {part.path: Path(part.path).stat() for part in parts_of(source)[0]}
+    files = {str(path): path.stat() for path in files_of(source)}
     return [(path, each.st_size, each.st_mtime_ns) for path, each in files.items()]
 
 

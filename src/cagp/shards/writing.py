@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import torch
 
 from ..errors import InputError
 from ..gram.neighbours import spatial_blocks
-from ..support.atomic_files import begun, remove_partial, whole_file, write_atomically
+from ..support.atomic_files import begun, remove, remove_partial, whole_file, write_atomically
 from .fields import FieldAxes, LazyField
 from .sources import Part, identity_of, is_frame, names_of, parts_of
 from .store import DESCRIPTION, FORMAT, PLAIN, ROW, SAMPLE, Rows, Store
@@ -29,6 +28,7 @@ TILE = 1_000_000  # rows of a tile, at most, but for chance
 BLOCK = 16_384  # rows of a block, which is read as a whole, but for the last one of a tile
 _SAFE = 0.9  # of a tile, so that chance does not make one larger
 _BOXES = b"boxes"
+_BEGUN, _SOURCE, _DEALT = "cagp-begun", "cagp-source", "cagp-dealt"  # removed at the end: names that are nobody else's
 
 
 def write(
@@ -49,14 +49,28 @@ def write(
     key = _key(source, chosen, target, tile, block)
     with begun(place):
         if not (place / DESCRIPTION).exists():
+            _begin(place, key)
             _fill(place, source, chosen, target, key, tile, block, by)
         found = Store.open(place)
         _require(json.loads((place / DESCRIPTION).read_text(encoding="utf-8")).get("key") == key, place)
         for each in (place, place / "tiles"):
             remove_partial(each)
-        for each in (place / "dealt", place / "source"):
-            shutil.rmtree(each, ignore_errors=True)
+        for name in (_DEALT, _SOURCE, _BEGUN):
+            remove(place / name)
     return found
+
+
+def _begin(place: Path, key: str) -> None:
+    """Begin, or go on with, the store ``key`` in a folder; another one, or other things there, are refused."""
+    if (place / _BEGUN).exists():
+        _require((place / _BEGUN).read_text(encoding="utf-8") == key, place)
+    elif others := sorted(each.name for each in place.iterdir() if not each.name.startswith(".partial-")):
+        raise InputError(
+            f"{place} is a folder with other things in it, such as {others[0]}; shards need one of their own: "
+            "cagp.shards.fit(…, store=FOLDER)"
+        )
+    else:
+        write_atomically(place / _BEGUN, key.encode())
 
 
 def _fill(
@@ -65,13 +79,13 @@ def _fill(
     """All that a store has, its description last."""
     field = None
     if isinstance(source, LazyField) or is_frame(source):
-        field = _as_files(source, place / "source", key, by)
-        source = place / "source"
+        field = _as_files(source, place / _SOURCE, by)
+        source = place / _SOURCE
     parts, _ = parts_of(source, [*chosen, target])
     columns = (*chosen, target)
     size = sum(part.rows for part in parts)
     boxes = _boxes(place, parts, columns, key, size, tile, by)
-    dealt = [place / "dealt" / f"part-{number:05d}.parquet" for number in range(len(parts))]
+    dealt = [place / _DEALT / f"part-{number:05d}.parquet" for number in range(len(parts))]
     dealing = [(part, columns, boxes, path) for part, path in zip(parts, dealt, strict=True)]
     by.all_of(_deal, dealing, "dealing rows out")
     tiles = [place / "tiles" / f"tile-{number:05d}.parquet" for number in range(_count(boxes))]
@@ -82,12 +96,9 @@ def _fill(
     write_atomically(place / DESCRIPTION, json.dumps(known, indent=1).encode())
 
 
-def _as_files(source: Any, folder: Path, key: str, by: Workers) -> FieldAxes | None:
+def _as_files(source: Any, folder: Path, by: Workers) -> FieldAxes | None:
     """A field or a Dask data frame as Parquet files, piece by piece; what the columns of a field are."""
-    begun, whole = folder / "_begun", folder / "_whole"
-    if begun.exists():
-        _require(begun.read_text(encoding="utf-8") == key, folder.parent)
-    write_atomically(begun, key.encode())
+    whole = folder / "_whole"
     if isinstance(source, LazyField):
         return source.write(folder, by)
     if not whole.exists():
@@ -106,7 +117,7 @@ def _require(same: bool, place: Path) -> None:
     if not same:
         raise InputError(
             f"{place} has shards of other data or other columns, or of data that have changed; remove it if no "
-            "model predicts from it, or choose another folder in Python with store="
+            "model predicts from it, or choose another folder in Python: cagp.shards.fit(…, store=FOLDER)"
         )
 
 
