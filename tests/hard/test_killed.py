@@ -202,7 +202,7 @@ def test_killed_often(tmp_path: Path, verb: str) -> None:
 @pytest.mark.parametrize("times", [1, pytest.param(KILLS, marks=pytest.mark.slow)])
 def test_a_fit_in_shards_is_killed_often(tmp_path: Path, times: int, jobs: int) -> None:
     at_work, finished = killed_often(tmp_path, "shards", times, 20, jobs)
-    assert at_work
+    assert at_work or times == 1  # which is chance
     print(f"{jobs} workers: {at_work} of {times} kills found it at work, {finished} models were whole and new")
 
 
