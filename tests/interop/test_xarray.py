@@ -556,3 +556,24 @@ def test_real_temperatures(data_folder: Path) -> None:
     z = (between - result["mean"]) / result["std"]
     assert 0.4 < float(z.std()) < 2.0
     assert result["std"].attrs["units"] == "K"
+
+
+def test_a_folder_tells_what_the_field_told(tmp_path: Path) -> None:
+    """What a field said of itself is in predictions of its folder, and nothing is written that nobody knows."""
+    observed = field()
+    observed.values[2, 3:6] = np.nan
+    conditioned = interop.condition(observed, PRIOR, solver=cagp.Cholesky())
+    conditioned.save(tmp_path / "model")
+    loaded = cagp.load(tmp_path / "model")
+    loaded.save(tmp_path / "again")
+    told = conditioned.predict(grid())
+    for model in (loaded, cagp.load(tmp_path / "again"), loaded.replace(margins=None)):
+        found = grid().cagp.predict(model)
+        for name in ("title", "cagp_observations_missing", "cagp_observations_copies"):
+            assert found.attrs[name] == told.attrs[name]
+        assert found["mean"].attrs == told["mean"].attrs
+    lat, lon = (each.ravel() for each in np.meshgrid(observed.lat, observed.lon, indexing="ij"))
+    X, seen = np.column_stack([lat, lon]), observed.values.ravel()
+    by_hand = PRIOR.condition(X[~np.isnan(seen)], seen[~np.isnan(seen)])
+    unknown = interop.predict(by_hand, grid(), coords=("lat", "lon")).attrs
+    assert not {"cagp_observations_missing", "cagp_observations_copies"} & set(unknown)

@@ -98,7 +98,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     for name, of, value in hyperparameter_rows(saved.prior, saved.places, saved.about, values, errors):
         facts.append((f"  {name}", f"{of}: {value}" if of else value))
     facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := each.in_words)]
-    return [*facts, *saved.about.notes.items()]
+    return [*facts, *((name, said) for name, said in saved.about.notes.items() if said != "0")]
 
 
 def _features(saved: Saved) -> tuple[str, ...]:

@@ -204,7 +204,8 @@ def conditioned_for(model: ConditionedField | Model, grid: Gridded, coords: Sequ
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
     check_geographic(model.prior.kernel, axes)
-    return ConditionedField(model, axes, Source(model.target_name or Source.name))
+    name = model.target_name or Source.name
+    return ConditionedField(model, axes, Source(name) if model.about is None else Source.of(model.about, name))
 
 
 def register_xarray() -> None:

@@ -18,7 +18,6 @@ from ..saving import About
 from ..stopping import Rule
 from ..support.validation import fraction, real
 from .xarray_conventions import (
-    DESCRIBING,
     Axis,
     Gridded,
     Source,
@@ -57,12 +56,7 @@ class ConditionedField:
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Save the model with names, units and description of the field as a folder, for ``cagp predict`` too."""
-        attributes, target = self.source.attributes, self.source.name
-        units = {axis.name: axis.units for axis in self.axes} | {target: str(attributes.get("units", ""))}
-        notes = {f"target {name}": str(attributes[name]) for name in DESCRIBING if name in attributes}
-        names = tuple(axis.name for axis in self.axes)
-        about = About(names, target, {name: unit for name, unit in units.items() if unit}, notes)
-        return self.model.save(folder, about=about, overwrite=overwrite)
+        return self.model.save(folder, about=about_field(self.axes, self.source), overwrite=overwrite)
 
     def points_of(self, like: Gridded) -> np.ndarray:
         """The points (T, p) of a whole grid, as the model takes them."""
@@ -204,6 +198,13 @@ class Observed:
     noise: Any
     source: Source
     longitudes: tuple[float, float] | None
+
+
+def about_field(axes: tuple[Axis, ...], source: Source) -> About:
+    """Names and units of the coordinates and of the field, and what else a folder keeps of it."""
+    units = {axis.name: axis.units for axis in axes} | {source.name: str(source.attributes.get("units", ""))}
+    known = {name: unit for name, unit in units.items() if unit}
+    return About(tuple(axis.name for axis in axes), source.name, known, source.notes)
 
 
 def laid_out(field: Any, coords: Sequence[str] | None, time_unit: str) -> tuple[xr.DataArray, tuple[Axis, ...]]:
