@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 import cagp
 from cagp.errors import InputError, InputTypeError
+from cagp.fit_report import Names
 from random_examples import examples
 
 xr = pytest.importorskip("xarray")
@@ -577,3 +578,13 @@ def test_a_folder_tells_what_the_field_told(tmp_path: Path) -> None:
     by_hand = PRIOR.condition(X[~np.isnan(seen)], seen[~np.isnan(seen)])
     unknown = interop.predict(by_hand, grid(), coords=("lat", "lon")).attrs
     assert not {"cagp_observations_missing", "cagp_observations_copies"} & set(unknown)
+
+
+def test_labels_of_a_field_and_of_its_folder(tmp_path: Path) -> None:
+    """Maps and reports of the model of a field have its name and unit, and so have those of its folder."""
+    conditioned = interop.condition(field(), PRIOR, solver=cagp.Cholesky())
+    conditioned.save(tmp_path / "model")
+    for model in (conditioned.model, cagp.load(tmp_path / "model")):
+        names = Names().filled_in(model)
+        assert (names.target_label, names.features) == ("t2m [K]", ("lat", "lon"))
+        assert Names(target="air").filled_in(model).target_label == "air"

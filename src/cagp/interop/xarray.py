@@ -37,7 +37,7 @@ from .xarray_conventions import (
     fit_options,
     system_of_grid,
 )
-from .xarray_field import ConditionedField, laid_out, observed
+from .xarray_field import ConditionedField, described, laid_out, observed
 from .xarray_prediction import points_on, require_grid
 
 _BYTES_EACH = 600  # that a model in memory takes for each observation, as ten million of them were measured
@@ -92,7 +92,7 @@ def condition(
         given = {"fix_noise": True} if seen.noise is not None else {}
         prior = prior.fit(seen.X, seen.y, **given | dict(fit if isinstance(fit, Mapping) else {}))
     geographic = check_geographic(prior.kernel, seen.axes)
-    model = prior.condition(seen.X, seen.y, solver, **condition_options)
+    model = described(prior.condition(seen.X, seen.y, solver, **condition_options), seen)
     conditioned = ConditionedField(model, seen.axes, seen.source, None if geographic else seen.longitudes)
     if recalibrate == "auto":
         where = None if like is None else conditioned.points_of(like)
@@ -141,7 +141,7 @@ def fit(
     known, units = fit_options(seen.axes, options.get("kernel"))
     names = [str(axis.name) for axis in seen.axes]
     model = fit_named(seen.X, seen.y, names, units, like=places, noise_variance=seen.noise, **known | options)
-    return ConditionedField(model, seen.axes, seen.source, longitudes)
+    return ConditionedField(described(model, seen), seen.axes, seen.source, longitudes)
 
 
 def _in_shards(field: Any, store: Any) -> bool:

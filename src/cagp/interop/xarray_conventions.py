@@ -223,7 +223,7 @@ def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Source:
-    """The observed field: its name, its attributes, and how many of its values were left out; None where nobody knows."""
+    """The observed field: its name, its attributes, and how many values were left out, None if unknown."""
 
     name: str = "field"
     attributes: Mapping[str, Any] = field(default_factory=dict)

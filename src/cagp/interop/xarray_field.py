@@ -207,6 +207,11 @@ def about_field(axes: tuple[Axis, ...], source: Source) -> About:
     return About(tuple(axis.name for axis in axes), source.name, known, source.notes)
 
 
+def described(model: Model, seen: Observed) -> Model:
+    """The model with the names and units of the field that it has seen."""
+    return model.replace(target_name=seen.source.name, about=about_field(seen.axes, seen.source))
+
+
 def laid_out(field: Any, coords: Sequence[str] | None, time_unit: str) -> tuple[xr.DataArray, tuple[Axis, ...]]:
     """The field along the dimensions of its points alone, and what their columns are; no value of it is read."""
     if not isinstance(field, xr.DataArray):
