@@ -18,6 +18,8 @@ from scipy.stats import norm
 import cagp
 from cagp.errors import InputError, InputTypeError
 from cagp.fit_report import Names
+from cagp.model import require_model
+from cagp.story import Story
 from random_examples import examples
 
 xr = pytest.importorskip("xarray")
@@ -512,6 +514,9 @@ def test_refused() -> None:
         interop.condition(field(), PRIOR.kernel)
     with pytest.raises(InputError, match="no variable 'x'"):
         field().to_dataset().cagp.condition("x")
+    for call in (field().to_dataset().cagp.fit, field().to_dataset().cagp.condition):
+        with pytest.raises(InputError, match=r"variable says which one .* it has \['t2m'\]"):
+            call()
     with pytest.raises(InputError, match="level must be between"):
         conditioned.predict(grid(), level=95)
     with pytest.raises(InputTypeError, match="grid must be an xarray"):
@@ -588,3 +593,15 @@ def test_labels_of_a_field_and_of_its_folder(tmp_path: Path) -> None:
         names = Names().filled_in(model)
         assert (names.target_label, names.features) == ("t2m [K]", ("lat", "lon"))
         assert Names(target="air").filled_in(model).target_label == "air"
+
+
+def test_a_field_tells_its_story_and_has_a_map(tmp_path: Path) -> None:
+    conditioned = interop.condition(field(), PRIOR)
+    assert str(conditioned) == repr(conditioned)
+    assert repr(conditioned).startswith("ConditionedField(t2m on lat, lon, Model(")
+    told = Story("What was chosen\nNothing.", ())
+    chosen = dataclasses.replace(conditioned, model=conditioned.model.replace(story=told))
+    assert str(chosen) == chosen.story == chosen.model.story == "What was chosen\nNothing."
+    assert "<title>cagp: map of t2m" in conditioned.map(tmp_path / "map.html", cells=100, progress=False).read_text()
+    with pytest.raises(InputTypeError, match=r"got ConditionedField; its model is one: pass conditioned\.model"):
+        require_model(conditioned)

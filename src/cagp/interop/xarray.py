@@ -265,15 +265,18 @@ class FieldAccessor(_GridAccessor):
 class DatasetAccessor(_GridAccessor):
     """``dataset.cagp``: Gaussian process regression on the coordinates of a Dataset."""
 
-    def condition(self, variable: str, prior: Prior | None = None, **options: Any) -> ConditionedField:
+    def condition(self, variable: str | None = None, prior: Prior | None = None, **options: Any) -> ConditionedField:
         """Condition a prior on one variable; see ``cagp.interop.xarray.condition``."""
         return condition(self._variable(variable), prior, **options)
 
-    def fit(self, variable: str, **options: Any) -> ConditionedField:
+    def fit(self, variable: str | None = None, **options: Any) -> ConditionedField:
         """A model of one variable, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
         return fit(self._variable(variable), **options)
 
-    def _variable(self, name: str) -> xr.DataArray:
+    def _variable(self, name: str | None) -> xr.DataArray:
+        known = sorted(map(str, self._grid.data_vars))
+        if name is None:
+            raise InputError(f"variable says which one of the Dataset is observed; it has {known}")
         if name not in self._grid.data_vars:
-            raise InputError(f"there is no variable {name!r}, there are {sorted(map(str, self._grid.data_vars))}")
+            raise InputError(f"there is no variable {name!r}, there are {known}")
         return self._grid[name]
