@@ -29,7 +29,11 @@ def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
             printer(f"{folder}: {model!r}\n\n{model.story}")
             return
         saved = read(folder)
-        printer.table(("", ""), _facts(saved), title=str(folder))
+        several, said = len(saved.parts.weights), ""
+        if several > 1:
+            of = "the kernel is" if saved.about.fit is not None else "kernel and hyperparameters are"
+            said = f"; {of} of component 1 of {several}, with the weight {saved.parts.weights[0]:.3g}"
+        printer.table(("", ""), _facts(saved), title=f"{folder}{said}")
         names, rows = (*_features(saved), saved.about.target or "target"), []
         for name, values in zip(names, (*saved.places.T, saved.observations), strict=True):
             numbers = (f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
