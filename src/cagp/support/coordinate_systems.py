@@ -126,8 +126,9 @@ def without_geometry(X: Any, name: str) -> Any:
     points = frame.geometry
     if wrong := sorted(set(points.geom_type.dropna()) - {"Point"}):
         raise InputError(
-            f"{name} has a {wrong[0]} in its geometry; points are needed: for averages the cells of a grid inside each "
-            f"polygon, whose name is by (geopandas.sjoin says it), for values at one place each {name}.centroid"
+            f"{name} has a {wrong[0]} in its geometry; points are needed: for averages the cells of a grid that lie in "
+            "each polygon, with the polygon's name as by (geopandas finds them: cells.sjoin(polygons)), for one value "
+            f"each {name}.centroid"
         )
     if points.has_z.any():
         raise InputError(
