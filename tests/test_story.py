@@ -98,6 +98,9 @@ def test_units_of_distances_are_those_of_columns_or_of_the_globe() -> None:
     units = ("°N", "°E", "days since 1970-01-01", "°N")
     shown = [each.shown() for each in named(cagp.Prior(kernel), "abcd", units) if each.kind == "lengthscale"]
     assert shown == ["300 km", "5.00 days", "2.00 °"]
+    for reach, said in ((19_000.0, "19,000 km"), (76_200.0, BEYOND)):  # half the circumference is 20,015 km
+        (found, *_) = named(cagp.Prior(cagp.Geographic(cagp.Matern32(reach), radius=6371.0)), "ab", X=np.eye(2))
+        assert found.shown() == said
     prior = cagp.Prior(kernel)
     names = [each.name for each in named(prior, "abcd")]
     called = naming(named(prior, "abcd"))

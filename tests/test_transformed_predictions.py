@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import integrate, stats
@@ -268,3 +269,10 @@ def test_means_of_wide_predictions(spread: float) -> None:
     found = prior.condition(np.zeros((1, 1)), np.ones(1)).predict(np.array([[100.0]]))
     law = stats.lognorm(s=spread)
     np.testing.assert_allclose([found.mean[0], found.std[0]], [law.mean(), law.std()], rtol=1e-6)
+
+
+def test_the_name_of_the_target_stays() -> None:
+    y = pd.Series(np.exp(np.sin(np.arange(9.0))), name="zinc")
+    prior = cagp.Prior(cagp.Matern32(2.0), noise_variance=0.1)
+    X = np.arange(9.0)[:, None]
+    assert prior.transformed("log").condition(X, y).target_name == prior.condition(X, y).target_name == "zinc"

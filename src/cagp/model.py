@@ -68,9 +68,10 @@ class Model(ModelParts):
     ``solver`` (as it was asked for), ``gram``, ``recipe`` and ``device`` are those of the heaviest component; ``X``
     (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed. Where they came as a data
     frame, ``column_names`` are those of the columns of ``X``, ``encodings`` say how they were made of the frame's, and
-    ``crs`` is the coordinate system of their geometry, such as "EPSG:28992"; ``target_name`` is that of a series y.
-    With a ``quantity`` a model of points (x, i), see ``cagp.QuantitiesModel``, is about that one: it takes places x,
-    and ``X`` and ``y`` are those of its observations.
+    ``crs`` is the coordinate system of their geometry, such as "EPSG:28992"; ``target_name`` is that of a series y,
+    and ``about`` the ``cagp.saving.About`` of a folder or a gridded field, with units and notes, or None. With a
+    ``quantity`` a model of points (x, i), see ``cagp.QuantitiesModel``, is about that one: it takes places x, and ``X``
+    and ``y`` are those of its observations.
     """
 
     @classmethod

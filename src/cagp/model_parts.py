@@ -48,6 +48,7 @@ class ModelParts:
         encodings: tuple[Encoding, ...] = (),
         crs: str | None = None,
         target_name: str | None = None,
+        about: Any = None,
         quantity: int | None = None,
     ) -> None:
         share = np.asarray(weights, dtype=np.float64)
@@ -64,6 +65,7 @@ class ModelParts:
         self.margins, self.transform, self.limited = margins, transform, limited
         self.record, self.result, self.crs, self.target_name = story, result, crs, target_name
         self.column_names, self.encodings = column_names, encodings  # of the features, where they have names
+        self.about = about
         heaviest = self.components[0]
         self.prior, self.solver, self.device = heaviest.prior, heaviest.solver, heaviest.device
         self.gram, self.X, self.quantity = heaviest.gram, heaviest.X, quantity
@@ -78,8 +80,9 @@ class ModelParts:
         """
         if self.quantity is not None and parts.get("quantity", self.quantity) is None:  # about all of them
             parts["components"] = [each.judged_by(None) for each in parts.get("components", self.components)]
-        names = ("components", "weights", "margins", "transform", "limited", "result", "quantity")
-        own = {name: getattr(self, name) for name in (*names, "column_names", "encodings", "crs", "target_name")}
+        names: tuple[str, ...] = ("components", "weights", "margins", "transform", "limited", "result", "quantity")
+        names += ("column_names", "encodings", "crs", "target_name", "about")
+        own = {name: getattr(self, name) for name in names}
         return type(self)(**{**own, "story": self.record, **parts})
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from .kernels import Kernel, NoiseByQuantity, Pattern
 from .means import Mean, Zero, as_mean
 from .solvers import Solver
 from .support.convert import Output, as_device
+from .support.frames import series_name
 from .support.memory import require, resolve_budget
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count, points, positive, targets
@@ -203,7 +204,7 @@ class TransformedPrior:
         transform = self._known()
         values = as_float64(y, "y")
         model = self.prior.condition(X, transform.of(values) if values.ndim == 1 else values, *arguments, **settings)
-        return model.replace(transform=transform)
+        return model.replace(transform=transform, target_name=series_name(y))
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike, **options: Any) -> float:
         """log p(y) of observations y (n,) at points X (n, p), with the slope of the transform in it.

@@ -89,7 +89,7 @@ class QuantitiesModel:
         """The model of points (x, i), on the scales that were modelled; None where each quantity is by itself."""
         if not self.together:
             return None
-        plain: Any = dict.fromkeys(("quantity", "margins", "transform", "column_names", "story"))
+        plain: Any = dict.fromkeys(("quantity", "margins", "transform", "column_names", "about", "story"))
         return self.models[0].replace(encodings=(), **plain)
 
     @property

@@ -482,3 +482,14 @@ def test_old_names_of_options_work_and_tell_the_new_ones(folder: Path, tmp_path:
     result = call(*arguments, "--noise", 0.01, "--noise-variance", 0.01, "--out", tmp_path / "both")
     assert result.exit_code == 2
     assert "--noise is the old name of --noise-variance" in result.stderr
+
+
+def test_the_table_of_a_mixture_says_of_which_component_it_is(tmp_path: Path) -> None:
+    X = np.linspace(0, 1, 9)[:, None]
+    model = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.1).condition(X, np.sin(6 * X[:, 0]))
+    other = model.components[0].with_prior(cagp.Prior(cagp.Matern32(0.5), noise_variance=0.1))
+    model.save(tmp_path / "alone")
+    model.replace(components=[model.components[0], other], weights=(0.7, 0.3)).save(tmp_path / "two")
+    said = "kernel and hyperparameters are of component 1 of 2, with the weight 0.7"
+    assert said in " ".join(call("info", tmp_path / "two").stdout.split())
+    assert "component" not in call("info", tmp_path / "alone").stdout

@@ -159,9 +159,15 @@ def test_a_budget_too_small_is_refused_with_the_sizes() -> None:
 
 def test_a_matrix_that_is_not_positive_definite_is_told() -> None:
     X = np.repeat(np.random.default_rng(0).random((30, 1)), 2, axis=0)
-    prior = cagp.Prior(cagp.RBF(1.0), noise_variance=1e-300)
-    with pytest.raises(cagp.NotPositiveDefiniteError, match="larger noise_variance"):
-        prior.condition(X, np.zeros(60), cagp.Cholesky())
+    for dtype, noise, words in (
+        ("float64", 1e-300, "unless the kernel itself is no covariance"),
+        ("float32", 1e-10, "a larger noise_variance or dtype=torch.float64 helps"),
+    ):
+        prior = cagp.Prior(cagp.RBF(1.0), noise_variance=noise)
+        with pytest.raises(cagp.NotPositiveDefiniteError, match="larger noise_variance") as caught:
+            prior.condition(X, np.zeros(60), cagp.Cholesky(), dtype=dtype)
+        assert words in str(caught.value)
+        assert ("dtype=" in str(caught.value)) == (dtype == "float32")
 
 
 @pytest.mark.gpu

@@ -238,6 +238,15 @@ def test_what_has_no_equal_is_refused(case: str) -> None:
         call()
 
 
+@pytest.mark.parametrize("short", ["Sph", "sph", "SPH"])
+def test_names_of_gstat_are_names(short: str) -> None:
+    numbers = {"psill": 2.0, "range": 0.5, "nugget": 0.1}
+    assert from_variogram(short, **numbers) == from_variogram("spherical", **numbers)
+    assert from_variogram("Pow", slope=1, exponent=0.5, nugget=0.1).kernel == cagp.FractionalBrownian(1, 0.5)
+    with pytest.raises(TypeError, match="no argument 'sill'; the sill without the nugget is psill"):
+        from_variogram(short, sill=2.0, range=1.0)
+
+
 def test_what_is_no_variogram_is_refused() -> None:
     with pytest.raises(InputTypeError, match="variogram must be a name, a model of GSTools"):
         from_variogram(3.0)

@@ -17,6 +17,9 @@ from scipy.stats import norm
 
 import cagp
 from cagp.errors import InputError, InputTypeError
+from cagp.fit_report import Names
+from cagp.model import require_model
+from cagp.story import Story
 from random_examples import examples
 
 xr = pytest.importorskip("xarray")
@@ -516,6 +519,9 @@ def test_refused() -> None:
         interop.condition(field(), PRIOR.kernel)
     with pytest.raises(InputError, match="no variable 'x'"):
         field().to_dataset().cagp.condition("x")
+    for call in (field().to_dataset().cagp.fit, field().to_dataset().cagp.condition):
+        with pytest.raises(InputError, match=r"variable says which one .* it has \['t2m'\]"):
+            call()
     with pytest.raises(InputError, match="level must be between"):
         conditioned.predict(grid(), level=95)
     with pytest.raises(InputTypeError, match="grid must be an xarray"):
@@ -561,3 +567,46 @@ def test_real_temperatures(data_folder: Path) -> None:
     z = (between - result["mean"]) / result["std"]
     assert 0.4 < float(z.std()) < 2.0
     assert result["std"].attrs["units"] == "K"
+
+
+def test_a_folder_tells_what_the_field_told(tmp_path: Path) -> None:
+    """What a field said of itself is in predictions of its folder, and nothing is written that nobody knows."""
+    observed = field()
+    observed.values[2, 3:6] = np.nan
+    conditioned = interop.condition(observed, PRIOR, solver=cagp.Cholesky())
+    conditioned.save(tmp_path / "model")
+    loaded = cagp.load(tmp_path / "model")
+    loaded.save(tmp_path / "again")
+    told = conditioned.predict(grid())
+    for model in (loaded, cagp.load(tmp_path / "again"), loaded.replace(margins=None)):
+        found = grid().cagp.predict(model)
+        for name in ("title", "cagp_observations_missing", "cagp_observations_copies"):
+            assert found.attrs[name] == told.attrs[name]
+        assert found["mean"].attrs == told["mean"].attrs
+    lat, lon = (each.ravel() for each in np.meshgrid(observed.lat, observed.lon, indexing="ij"))
+    X, seen = np.column_stack([lat, lon]), observed.values.ravel()
+    by_hand = PRIOR.condition(X[~np.isnan(seen)], seen[~np.isnan(seen)])
+    unknown = interop.predict(by_hand, grid(), coords=("lat", "lon")).attrs
+    assert not {"cagp_observations_missing", "cagp_observations_copies"} & set(unknown)
+
+
+def test_labels_of_a_field_and_of_its_folder(tmp_path: Path) -> None:
+    """Maps and reports of the model of a field have its name and unit, and so have those of its folder."""
+    conditioned = interop.condition(field(), PRIOR, solver=cagp.Cholesky())
+    conditioned.save(tmp_path / "model")
+    for model in (conditioned.model, cagp.load(tmp_path / "model")):
+        names = Names().filled_in(model)
+        assert (names.target_label, names.features) == ("t2m [K]", ("lat", "lon"))
+        assert Names(target="air").filled_in(model).target_label == "air"
+
+
+def test_a_field_tells_its_story_and_has_a_map(tmp_path: Path) -> None:
+    conditioned = interop.condition(field(), PRIOR)
+    assert str(conditioned) == repr(conditioned)
+    assert repr(conditioned).startswith("ConditionedField(t2m on lat, lon, Model(")
+    told = Story("What was chosen\nNothing.", ())
+    chosen = dataclasses.replace(conditioned, model=conditioned.model.replace(story=told))
+    assert str(chosen) == chosen.story == chosen.model.story == "What was chosen\nNothing."
+    assert "<title>cagp: map of t2m" in conditioned.map(tmp_path / "map.html", cells=100, progress=False).read_text()
+    with pytest.raises(InputTypeError, match=r"got ConditionedField; its model is one: pass conditioned\.model"):
+        require_model(conditioned)

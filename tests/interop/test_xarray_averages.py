@@ -124,3 +124,16 @@ def test_exceedance_and_transforms() -> None:
 def test_refused(by: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(cagp.InputError, match=words):
         CONDITIONED.average(GRID, by, **options)
+
+
+@pytest.mark.parametrize(
+    ("grid", "box", "words"),
+    [
+        (GRID.isel(latitude=slice(None, None, -1)), slice(10, 40), r"from 50.0 to -50.0, .* write slice\(40, 10\)"),
+        (GRID, slice(40, 10), r"from -50.0 to 50.0, .* write slice\(10, 40\)"),
+        (GRID, slice(41, 42), "the grid has no points along"),
+    ],
+)
+def test_a_box_against_the_order_of_a_coordinate(grid: Any, box: slice, words: str) -> None:
+    with pytest.raises(cagp.InputError, match=words):
+        CONDITIONED.average(grid, {"latitude": box})

@@ -99,7 +99,10 @@ def test_an_estimator() -> None:
 def test_what_is_no_point_is_refused() -> None:
     frame, fit = stations(), cagp.fit
     cases = [
-        (frame.geometry.buffer(1.0), "X has a Polygon in its geometry; .*X.centroid"),
+        (
+            frame.geometry.buffer(1.0),
+            "X has a Polygon in its geometry; .*for averages the cells of .*X.centroid",
+        ),
         (frame.set_crs(None, allow_override=True).geometry, r"X does not say its coordinate system; .*X.set_crs"),
         (frame[["geometry"]].assign(x=1.0), "X has a column 'x' beside the x of its geometry, with other values"),
         (frame.geometry.to_crs("EPSG:4807"), "are in grad, not degrees"),

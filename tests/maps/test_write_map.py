@@ -9,6 +9,7 @@ from typing import Any
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pyproj
 import pytest
 import rasterio
@@ -377,6 +378,9 @@ def test_other_arguments_that_cannot_be(tmp_path: Path) -> None:
     prior = cagp.Prior(cagp.Matern32(1.0), noise_variance=0.01)
     with pytest.raises(InputError, match="does not say the unit of its coordinates"):
         cagp.write_map(prior.condition(np.eye(2), [0, 1]), tmp_path / "new.tif", "1m")
+    films = pd.DataFrame(np.eye(3), columns=["x", "y", "t"])
+    with pytest.raises(InputError, match=r"also needs 't', .* a NetCDF grid that has 't' as a coordinate, too"):
+        cagp.write_map(prior.condition(films, [0, 1, 2]), tmp_path / "new.tif", 0.1)
     with pytest.raises(InputError, match="which are the coordinates"):
         cagp.write_map(prior.condition(np.eye(3), [0, 1, 2]), tmp_path / "new.tif", 0.1)
 

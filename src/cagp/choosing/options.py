@@ -306,7 +306,8 @@ def kernel_names(kernel: Any) -> tuple[str, ...]:
     kinds = DEFAULT_KINDS if kernel is None else tuple(kernel) if several else (kernel,)
     known = (*KINDS, DEFAULT_KINDS[-1])
     if not kinds or any(kind not in known for kind in kinds):
-        raise InputError(f"kernel must be a kernel, or names among {', '.join(known)}; got {kernel!r}")
+        remedy = "; of a prior take prior.kernel" if isinstance(kernel, Prior) else ""
+        raise InputError(f"kernel must be a kernel, or names among {', '.join(known)}; got {kernel!r}{remedy}")
     return kinds
 
 

@@ -29,7 +29,11 @@ def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
             printer(f"{folder}: {model!r}\n\n{model.story}")
             return
         saved = read(folder)
-        printer.table(("", ""), _facts(saved), title=str(folder))
+        several, said = len(saved.parts.weights), ""
+        if several > 1:
+            of = "the kernel is" if saved.about.fit is not None else "kernel and hyperparameters are"
+            said = f"; {of} of component 1 of {several}, with the weight {saved.parts.weights[0]:.3g}"
+        printer.table(("", ""), _facts(saved), title=f"{folder}{said}")
         names, rows = (*_features(saved), saved.about.target or "target"), []
         for name, values in zip(names, (*saved.places.T, saved.observations), strict=True):
             numbers = (f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
@@ -98,7 +102,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     for name, of, value in hyperparameter_rows(saved.prior, saved.places, saved.about, values, errors):
         facts.append((f"  {name}", f"{of}: {value}" if of else value))
     facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := each.in_words)]
-    return [*facts, *saved.about.notes.items()]
+    return [*facts, *((name, said) for name, said in saved.about.notes.items() if said != "0")]
 
 
 def _features(saved: Saved) -> tuple[str, ...]:

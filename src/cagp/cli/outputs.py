@@ -30,12 +30,10 @@ def beside(data: Path) -> Path:
 
 def notes_on(raw: RawColumns, target: str | None, missing: int, copied: int) -> dict[str, str]:
     """What ``cagp fit`` notes about its data, for people and for the attributes of predictions."""
-    from ..interop.xarray_conventions import COPIES, DESCRIBING, MISSING
+    from ..interop.xarray_conventions import Source
 
     attributes = {} if target is None else raw.attributes.get(target, {})
-    notes = {"data file": str(raw.path)}
-    notes |= {f"target {name}": attributes[name] for name in DESCRIBING if name in attributes}
-    return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}
+    return {"data file": str(raw.path)} | Source(target or Source.name, attributes, missing, copied).notes
 
 
 def columns_of(out: Path, level: float | None, thresholds: Mapping[str, float], prefix: str = "") -> dict[str, str]:

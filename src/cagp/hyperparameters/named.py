@@ -180,7 +180,8 @@ class _Readers:
             common = {self.units[column] for column in columns}
             unit = part.distance_unit or (common.pop() if len(common) == 1 else "")
             globe = {"km": EARTH_RADIUS, "m": 1000 * EARTH_RADIUS, "Earth radii": 1.0}.get(part.distance_unit, 0.0)
-            span = max([2 * globe, *(float(self.spans[column]) for column in columns)])
+            # on the globe nothing is further away than half its circumference
+            span = max([math.pi * globe / FAR, *(float(self.spans[column]) for column in columns)])
         column = columns[0] if len(columns) == 1 else None
         return [Hyperparameter(name, f"{part.label}{kind}", kind, value, unit, column, "", part.label, span)]
 

@@ -45,16 +45,17 @@ def from_variogram(
     exponent: float | None = None,
     nugget: float | None = None,
     mean: Mean | float | None = None,
+    **unknown: Any,
 ) -> Prior:
     """The prior of kriging with a variogram: its kernel, the nugget as noise, and a constant that nobody knows.
 
     ``variogram`` is a name, with its numbers in gstat's conventions: "spherical", "exponential" or "gaussian" with the
     partial sill ``psill`` and the ``range``, which is not the practical one; "linear" with its ``slope``; "power" with
-    the semivariance slope · h ** exponent. Or it is a model or a kriging object of GSTools, one of PyKrige, or a table
-    with the columns model, psill and range, as ``as.data.frame`` makes of a model of gstat (Nug, Sph, Exp, Gau, Pow,
-    and Lin without a range). ``nugget`` is that of the variogram unless it is given here: it must be positive, and 1e-8
-    of the sill stands for none. ``mean`` is by default ``Constant()``, ordinary kriging, or the drift of PyKrige or
-    the mean of GSTools.
+    the semivariance slope · h ** exponent; gstat's "Sph", "Exp", "Gau", "Lin" and "Pow" are the same. Or it is a model
+    or a kriging object of GSTools, one of PyKrige, or a table with the columns model, psill and range, as
+    ``as.data.frame`` makes of a model of gstat (Nug, Sph, Exp, Gau, Pow, and Lin without a range). ``nugget`` is that
+    of the variogram unless it is given here: it must be positive, and 1e-8 of the sill stands for none. ``mean`` is by
+    default ``Constant()``, ordinary kriging, or the drift of PyKrige or the mean of GSTools.
 
     A prediction is of the field without its nugget; ``prediction.observed()`` has the kriging variance of a new
     observation. Linear and power variograms have no sill, and so no covariance: ``FractionalBrownian`` stands in,
@@ -64,6 +65,11 @@ def from_variogram(
     >>> cagp.interop.from_variogram("spherical", psill=1.34e5, range=800, nugget=2.42e4)
     Prior(kernel=Spherical(lengthscale=800.0, variance=134000.0), mean=Constant(), noise_variance=24200.0)
     """
+    if unknown:
+        raise InputTypeError(
+            f"from_variogram has no argument {next(iter(unknown))!r}; the sill without the nugget is psill, beside it "
+            "there are range, slope, exponent, nugget and mean"
+        )
     given = {"psill": psill, "range": range, "slope": slope, "exponent": exponent}
     own: Mean = Constant()
     if isinstance(variogram, str):
@@ -101,6 +107,7 @@ def from_variogram(
 
 def _named(name: str, given: dict[str, Any]) -> Kernel:
     """The kernel of a variogram by name, which has exactly the numbers that it needs."""
+    name = {short.lower(): long for short, long in _GSTAT.items()}.get(name, name)
     choice(name, "variogram", (*_SILLS, *_INTRINSIC))
     wanted = {"linear": ["slope"], "power": ["slope", "exponent"]}.get(name, ["psill", "range"])
     there = [each for each, value in given.items() if value is not None]

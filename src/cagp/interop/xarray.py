@@ -37,7 +37,7 @@ from .xarray_conventions import (
     fit_options,
     system_of_grid,
 )
-from .xarray_field import ConditionedField, laid_out, observed
+from .xarray_field import ConditionedField, described, laid_out, observed
 from .xarray_prediction import points_on, require_grid
 
 _BYTES_EACH = 600  # that a model in memory takes for each observation, as ten million of them were measured
@@ -92,7 +92,7 @@ def condition(
         given = {"fix_noise": True} if seen.noise is not None else {}
         prior = prior.fit(seen.X, seen.y, **given | dict(fit if isinstance(fit, Mapping) else {}))
     geographic = check_geographic(prior.kernel, seen.axes)
-    model = prior.condition(seen.X, seen.y, solver, **condition_options)
+    model = described(prior.condition(seen.X, seen.y, solver, **condition_options), seen)
     conditioned = ConditionedField(model, seen.axes, seen.source, None if geographic else seen.longitudes)
     if recalibrate == "auto":
         where = None if like is None else conditioned.points_of(like)
@@ -148,7 +148,7 @@ def fit(
             "like=: kernels and error bars are judged there then, and are mostly better there."
         )
         model = model.replace(story=model.record.telling("Gaps", said))
-    return ConditionedField(model, seen.axes, seen.source, longitudes)
+    return ConditionedField(described(model, seen), seen.axes, seen.source, longitudes)
 
 
 def _in_shards(field: Any, store: Any) -> bool:
@@ -211,7 +211,8 @@ def conditioned_for(model: ConditionedField | Model, grid: Gridded, coords: Sequ
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
     check_geographic(model.prior.kernel, axes)
-    return ConditionedField(model, axes, Source(model.target_name or Source.name))
+    name = model.target_name or Source.name
+    return ConditionedField(model, axes, Source(name) if model.about is None else Source.of(model.about, name))
 
 
 def register_xarray() -> None:
@@ -271,15 +272,18 @@ class FieldAccessor(_GridAccessor):
 class DatasetAccessor(_GridAccessor):
     """``dataset.cagp``: Gaussian process regression on the coordinates of a Dataset."""
 
-    def condition(self, variable: str, prior: Prior | None = None, **options: Any) -> ConditionedField:
+    def condition(self, variable: str | None = None, prior: Prior | None = None, **options: Any) -> ConditionedField:
         """Condition a prior on one variable; see ``cagp.interop.xarray.condition``."""
         return condition(self._variable(variable), prior, **options)
 
-    def fit(self, variable: str, **options: Any) -> ConditionedField:
+    def fit(self, variable: str | None = None, **options: Any) -> ConditionedField:
         """A model of one variable, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
         return fit(self._variable(variable), **options)
 
-    def _variable(self, name: str) -> xr.DataArray:
+    def _variable(self, name: str | None) -> xr.DataArray:
+        known = sorted(map(str, self._grid.data_vars))
+        if name is None:
+            raise InputError(f"variable says which one of the Dataset is observed; it has {known}")
         if name not in self._grid.data_vars:
-            raise InputError(f"there is no variable {name!r}, there are {sorted(map(str, self._grid.data_vars))}")
+            raise InputError(f"there is no variable {name!r}, there are {known}")
         return self._grid[name]

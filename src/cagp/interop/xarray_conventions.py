@@ -223,20 +223,27 @@ def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Source:
-    """The observed field: its name, its attributes, and how many of its values were left out."""
+    """The observed field: its name, its attributes, and how many values were left out, None if unknown."""
 
     name: str = "field"
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    missing: int = 0
-    copies: int = 0
+    missing: int | None = None
+    copies: int | None = None
 
     @classmethod
     def of(cls, about: About, target: str) -> Source:
         """What a model remembers ``about`` the column that was its target."""
         attributes = {name: about.notes[f"target {name}"] for name in DESCRIBING if f"target {name}" in about.notes}
         attributes |= {"units": about.units[target]} if target in about.units else {}
-        left_out = (about.notes.get(name, "0") for name in (MISSING, COPIES))
-        return cls(target, attributes, *(int(text) if text.isdecimal() else 0 for text in left_out))
+        left_out = (about.notes.get(name, "") for name in (MISSING, COPIES))
+        return cls(target, attributes, *(int(text) if text.isdecimal() else None for text in left_out))
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What ``of`` reads of it, beside the units."""
+        notes = {f"target {name}": str(self.attributes[name]) for name in DESCRIBING if name in self.attributes}
+        left_out = ((MISSING, self.missing), (COPIES, self.copies))
+        return notes | {name: str(count) for name, count in left_out if count is not None}
 
     @property
     def label(self) -> str:
@@ -313,6 +320,7 @@ def provenance(source: Source, model: Model, observed: bool, status: str) -> dic
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     picked = model.prepared.picked
     solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")
+    left_out = {"cagp_observations_missing": source.missing, "cagp_observations_copies": source.copies}
     return {
         "Conventions": "CF-1.11",
         "title": f"Gaussian process prediction of {source.label}",
@@ -327,8 +335,7 @@ def provenance(source: Source, model: Model, observed: bool, status: str) -> dic
         "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
         **({} if model.reach is None else {"comment": f"{MEANS_REACH} {MEDIANS_DO_NOT}"}),
         "cagp_observations": model.size,
-        "cagp_observations_missing": source.missing,
-        "cagp_observations_copies": source.copies,
+        **{name: count for name, count in left_out.items() if count is not None},
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,6 @@ from ..saving import About
 from ..stopping import Rule
 from ..support.validation import fraction, real
 from .xarray_conventions import (
-    DESCRIBING,
     Axis,
     Gridded,
     Source,
@@ -33,17 +32,35 @@ from .xarray_prediction import Columns, Request, points_on, predict_on, require_
 REGION = "region"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConditionedField:
     """A field that a prior was conditioned on; made by ``condition``.
 
     ``model`` is the cagp model, ``axes`` say which coordinate each of its columns is, ``source`` describes the field.
+    Printed it tells the ``story`` of the model.
     """
+
+    instead: ClassVar[str] = "its model is one: pass conditioned.model"
 
     model: Model
     axes: tuple[Axis, ...]
     source: Source = field(default_factory=Source)
     longitudes: tuple[float, float] | None = None
+
+    def __repr__(self) -> str:
+        return f"ConditionedField({self.source.name} on {', '.join(axis.name for axis in self.axes)}, {self.model!r})"
+
+    def __str__(self) -> str:
+        return self.story or repr(self)
+
+    @property
+    def story(self) -> str:
+        """How the model came about; empty where the prior was given."""
+        return self.model.story
+
+    def map(self, path: str | Path, **options: Any) -> Path:
+        """Write a page with a map of the field; see ``Model.map``."""
+        return self.model.map(path, **options)
 
     def recalibrated(
         self, like: Gridded | None = None, n: int | None = None, seed: int = 0, *, progress: bool | None = None
@@ -57,12 +74,7 @@ class ConditionedField:
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Save the model with names, units and description of the field as a folder, for ``cagp predict`` too."""
-        attributes, target = self.source.attributes, self.source.name
-        units = {axis.name: axis.units for axis in self.axes} | {target: str(attributes.get("units", ""))}
-        notes = {f"target {name}": str(attributes[name]) for name in DESCRIBING if name in attributes}
-        names = tuple(axis.name for axis in self.axes)
-        about = About(names, target, {name: unit for name, unit in units.items() if unit}, notes)
-        return self.model.save(folder, about=about, overwrite=overwrite)
+        return self.model.save(folder, about=about_field(self.axes, self.source), overwrite=overwrite)
 
     def points_of(self, like: Gridded) -> np.ndarray:
         """The points (T, p) of a whole grid, as the model takes them."""
@@ -120,10 +132,7 @@ class ConditionedField:
         if request.thresholds:
             require_probabilities(self.model.of_fields.margins is not None)
         if isinstance(by, Mapping):
-            try:
-                grid, by = grid.sel(dict(by)), None
-            except (KeyError, ValueError, TypeError, IndexError) as error:
-                raise InputError(f"by={by!r} chooses nothing that the grid has: {error}") from error
+            grid, by = _box(grid, by), None
         _, spread, dims = request.columns.within(grid)
         points, shape = request.columns.points(each.values for each in spread)
         sizes = dict(zip(dims, shape, strict=True))
@@ -206,6 +215,18 @@ class Observed:
     longitudes: tuple[float, float] | None
 
 
+def about_field(axes: tuple[Axis, ...], source: Source) -> About:
+    """Names and units of the coordinates and of the field, and what else a folder keeps of it."""
+    units = {axis.name: axis.units for axis in axes} | {source.name: str(source.attributes.get("units", ""))}
+    known = {name: unit for name, unit in units.items() if unit}
+    return About(tuple(axis.name for axis in axes), source.name, known, source.notes)
+
+
+def described(model: Model, seen: Observed) -> Model:
+    """The model with the names and units of the field that it has seen."""
+    return model.replace(target_name=seen.source.name, about=about_field(seen.axes, seen.source))
+
+
 def laid_out(field: Any, coords: Sequence[str] | None, time_unit: str) -> tuple[xr.DataArray, tuple[Axis, ...]]:
     """The field along the dimensions of its points alone, and what their columns are; no value of it is read."""
     if not isinstance(field, xr.DataArray):
@@ -254,6 +275,24 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
     east = [X[kept, i] for i, axis in enumerate(axes) if axis.role == "longitude"]
     longitudes = (float(east[0].min()), float(east[0].max())) if east else None
     return Observed(axes, X[kept], y[kept], noise, source, longitudes)
+
+
+def _box(grid: Gridded, by: Mapping[str, Any]) -> Gridded:
+    """The part of the grid that ``grid.sel`` chooses; slices against the order of a coordinate are refused."""
+    try:
+        chosen = grid.sel(dict(by))
+        for name, part in by.items():
+            if isinstance(part, slice) and name in grid.dims and not chosen.sizes[name]:
+                meant = slice(part.stop, part.start, part.step)
+                if grid.sel({name: meant}).sizes[name]:
+                    first, last = grid.coords[name].values[[0, -1]]
+                    ends = f"{name} runs from {first} to {last}, so that {meant.start!r} comes before {meant.stop!r}"
+                    raise InputError(f"by={by!r} chooses nothing: {ends}; write slice({meant.start!r}, {meant.stop!r})")
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"by={by!r} chooses nothing that the grid has: {error}") from error
+    return chosen
 
 
 def _labels(grid: Gridded, by: xr.DataArray | str | None, sizes: Mapping[Hashable, int]) -> tuple[np.ndarray, str]:

@@ -270,7 +270,8 @@ def _require_bands(cells: Cells, columns: Columns) -> None:
     if cells.raster is None:
         raise InputError(
             f"the model also needs {needed}, which cells do not have; give a raster whose bands are described by "
-            "these names, as grid"
+            f"these names, as grid, or predict at a NetCDF grid that has {needed} as a coordinate, too: "
+            "cagp predict MODEL grid.nc, or grid.cagp.predict(model)"
         )
     with opened(cells.raster) as source:
         if missing := [name for name in columns.others if name not in source.descriptions]:

@@ -12,6 +12,7 @@ from ..errors import InputError, InputTypeError
 from ..hyperparameters.named import Hyperparameter, named
 from ..kernels import geographic_columns
 from ..prior import Prior
+from ..saving import About
 from ..support.coordinate_systems import coordinate_units
 from ..support.numbers import datum, shortened, with_unit
 from .page import printable
@@ -51,23 +52,24 @@ class Names:
                 raise InputTypeError(f"{field} must be a text, got {value!r}")
 
     def filled_in(self, model: Model) -> Names:
-        """These names with everything that was left out: from the data frame, the kernel, or x0, x1, …"""
+        """These names with everything that was left out: from data frame, folder or field, the kernel, or x0, x1, …"""
         columns = model.X.shape[1]
         for field in ("features", "feature_units"):
             value = getattr(self, field)
             if value is not None and len(value) != columns:
                 raise InputError(f"names.{field} has {len(value)} entries for {columns} columns; give one per column")
-        own_names, own_units = [f"x{i}" for i in range(columns)], [""] * columns
-        if model.crs is not None:
-            known = coordinate_units(model.crs)
-            own_units = [known.get(name, "") for name in model.column_names or own_names]
+        about = model.about or About()
+        known = ({} if model.crs is None else coordinate_units(model.crs)) | dict(about.units)
+        given, own_names = model.column_names or about.features, [f"x{i}" for i in range(columns)]
+        own_units = [known.get(name, "") for name in given or own_names]
         for pair in geographic_columns(model.prior.kernel, range(columns))[:1]:
             for column, name, unit in zip(pair, ("latitude", "longitude"), ("°N", "°E"), strict=True):
                 own_names[column], own_units[column] = name, unit
-        features = (model.column_names or own_names) if self.features is None else self.features
+        features = (given or own_names) if self.features is None else self.features
         units = [_cleaned(unit) for unit in (self.feature_units or own_units)]
         target = _cleaned((model.target_name or "y") if self.target is None else self.target)
-        return Names([_cleaned(name) for name in features], target, units, _cleaned(self.target_unit))
+        unit = self.target_unit or (about.units.get(model.target_name or "", "") if self.target is None else "")
+        return Names([_cleaned(name) for name in features], target, units, _cleaned(unit))
 
     def modelled(self, model: Model) -> Names:
         """Those of what is modelled: a transform of the target has no unit."""

@@ -130,6 +130,9 @@ class Saved:
     @classmethod
     def of(cls, model: Model, about: About | None = None) -> Saved:
         """What there is to save of a model; names of a data frame's columns are kept."""
+        if about is None and model.about is not None:  # what a fit and left-out errors said was of the model before
+            notes = {name: said for name, said in model.about.notes.items() if name != "left-out observations"}
+            about = dataclasses.replace(model.about, fit=None, notes=notes)
         about, names = about or About(), model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
             about = dataclasses.replace(about, features=tuple(names))
@@ -189,7 +192,7 @@ class Saved:
             model.encodings = tuple(
                 each for each in self.about.encodings if set(each.features) <= {*model.column_names}
             )
-        model.crs, model.target_name = self.about.crs, self.about.target
+        model.crs, model.target_name, model.about = self.about.crs, self.about.target, self.about
         return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:

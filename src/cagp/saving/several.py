@@ -74,7 +74,7 @@ def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, Sa
     models = [saved[0].condition(**how)]
     for each in saved[1:]:  # of one model of all, all others are other views
         models.append(each.condition(**how) if each.parts.quantity is None else each.parts.around(models[0]))
-        models[-1].target_name = each.about.target
+        models[-1].target_name, models[-1].about = each.about.target, each.about
     return QuantitiesModel(names, models, story=story), saved[0]
 
 

@@ -63,6 +63,7 @@ _OWN = (_MODEL, _JOB, _POINTS, ".partial-")  # before the job is known
 _LEARNED = (
     *("components", "weights", "margins", "transform", "prior", "solver", "prepared", "guarantee", "trend", "reach"),
     *("candidates", "interrupted", "record", "result", "device", "column_names", "encodings", "crs", "target_name"),
+    "about",
 )
 
 

@@ -125,7 +125,11 @@ def without_geometry(X: Any, name: str) -> Any:
     frame = X if hasattr(X, "columns") else X.to_frame("geometry")
     points = frame.geometry
     if wrong := sorted(set(points.geom_type.dropna()) - {"Point"}):
-        raise InputError(f"{name} has a {wrong[0]} in its geometry; points are needed, such as {name}.centroid")
+        raise InputError(
+            f"{name} has a {wrong[0]} in its geometry; points are needed: for averages the cells of a grid that lie in "
+            "each polygon, with the polygon's name as by (geopandas finds them: cells.sjoin(polygons)), for one value "
+            f"each {name}.centroid"
+        )
     if points.has_z.any():
         raise InputError(
             f"{name} has points with heights; keep them as a column ({name}['height'] = {name}.geometry.z) or not at "

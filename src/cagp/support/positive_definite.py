@@ -19,9 +19,11 @@ def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> to
 
 def not_positive_definite(what: str, n: int, dtype: torch.dtype, row: int, remedy: str) -> NotPositiveDefiniteError:
     """The error where an n × n matrix has no factor from a ``row`` on."""
+    more = "" if dtype == torch.float64 else " or dtype=torch.float64"
+    unless = "" if more else ", unless the kernel itself is no covariance"
     return NotPositiveDefiniteError(
         f"{what} ({n} × {n}, {dtype}) is not positive definite to working precision: the factorisation failed at row "
-        f"{row}; {remedy} or dtype=torch.float64 helps, and so does removing near-duplicate points"
+        f"{row}; {remedy}{more} helps, and so does removing near-duplicate points{unless}"
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,9 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
     except ValueError as error:
         raise InputTypeError(f"{name} is not a rectangular array: {error}") from error
     if converted.dtype.kind not in "fiubc":
+        if converted.dtype.kind == "O" and any(isinstance(row, Mapping) for row in converted.flat):
+            rows = name if converted.ndim else f"[{name}]"
+            raise InputTypeError(f"{name} has dictionaries; pass a data frame, such as pandas.DataFrame({rows})")
         raise InputTypeError(f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first")
     if converted.dtype.kind == "f" and converted.dtype.itemsize > 8:
         raise InputTypeError(f"{name} has type {converted.dtype}, wider than float64; convert it to float64 yourself")
