@@ -28,8 +28,8 @@ _TOLERANCE = 0.1  # in standard deviations: mostly predictions move by as much w
 _JUDGED = 400  # so many of the points ``like`` say which components predictions need
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
 _ENOUGH = (
-    "The hyperparameters are plugged in as fitted: with more than {:,} observations what is not known of them hardly "
-    "changes predictions."
+    "The hyperparameters are plugged in as fitted: with so many observations what is not known of them hardly changes "
+    "predictions."
 )
 _WELL_KNOWN = 100  # observations for each hyperparameter: with more, mostly, the CRPS changes by less than 0.1%
 
@@ -44,7 +44,7 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
     if asked == "auto":
         known = [sum(not name.startswith("mean.") for name in part.result.values) for part, _ in search.chosen]
         enough = min(EXACT_UP_TO, _WELL_KNOWN * max(known))
-    said = _PLUGGED_IN if asked is False else _ENOUGH.format(enough)
+    said = _PLUGGED_IN if asked is False else _ENOUGH
     if search.request.integrates and len(search.y) <= enough:
         models, said = _integrated_over(search, models)
     data = search.request.data
