@@ -76,7 +76,8 @@ def test_tiles_are_the_kernel(name):
     gram, exact = make(kernel, columns, dtype=torch.float64)
     assert gram.fused
     with gram.block(10, 140, 5, 150) as block:
-        torch.testing.assert_close(block, exact[10:140, 5:150], rtol=1e-12, atol=0)
+        # the last values of the spherical kernel before its range are differences of numbers near one
+        torch.testing.assert_close(block, exact[10:140, 5:150], rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", KERNELS)
