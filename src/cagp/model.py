@@ -587,7 +587,7 @@ class Model(ModelParts):
         O(d² m) in place of O(d³/3); other solvers are prepared anew, which takes them little.
 
         What was chosen stays as it was, and says so: hyperparameters, weights of components, a transform. A
-        recalibration is learned anew from all observations where one in a hundred is new and that takes seconds, by up
+        recalibration is learned anew from all observations where a hundredth came in and that takes seconds, by up
         to some 3,000 observations, or up to 20,000 left-out predictions from neighbours; else it stays and says so, as
         does one that was learned for certain points (``like``).
 

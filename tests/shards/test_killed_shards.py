@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,8 @@ def test_workers_have_the_memory_limit_that_was_given() -> None:
         assert by.all_of(limit, [(1,), (2,)], "limits") == [500_000_000] * 2
 
 
-def test_a_client_that_is_there_does_the_work() -> None:
+@pytest.mark.parametrize("by_joblib", [False, True])
+def test_a_client_that_is_there_does_the_work(by_joblib: bool) -> None:
     import joblib
     from distributed import Client
 
@@ -188,7 +190,11 @@ def test_a_client_that_is_there_does_the_work() -> None:
 
         return str(get_worker().address)
 
-    with Client(n_workers=1, processes=False, dashboard_address=None) as client, joblib.parallel_config(backend="dask"):
+    with ExitStack() as stack:
+        there = Client(n_workers=1, processes=False, dashboard_address=None, set_as_default=not by_joblib)
+        client = stack.enter_context(there)
+        if by_joblib:
+            stack.enter_context(joblib.parallel_config(backend="dask", client=client))
         own = set(client.scheduler_info()["workers"])
         with workers(None, None, False) as by:
             assert set(by.all_of(address, [(1,), (2,)], "addresses")) == own

@@ -116,13 +116,13 @@ def learned_in_seconds(margins: Margins | None, solver: Solver, components: int,
 
 
 def brought_up_to_date(mixture: Mixture, margins: Margins | None) -> Margins | None:
-    """The margins of a model that has grown: learned anew where that takes seconds, and one in a hundred is new."""
+    """The margins of a model that has grown: learned anew where that takes seconds, and it has grown by a hundredth."""
     first = mixture.components[0]
     able, solver = len(first.recipe.judging), first.picked or first.solver
     if not learned_in_seconds(margins, solver, len(mixture.components), len(first.y)):
         return margins
     assert isinstance(margins, Recalibration)
-    if margins.added < _NEW * able:
+    if margins.added < _NEW * (able - margins.added):
         return margins
     all_of_them = margins.single == able - margins.added
     return learn(mixture, None, None if all_of_them else margins.single, margins.seed, progress=False)

@@ -110,10 +110,8 @@ def workers(n_jobs: int | None, memory_limit: float | None, progress: bool | Non
     """Who is to do the work: the workers of the Dask client that is there, or a local cluster of ``n_jobs`` workers,
     by default one for each core, with ``memory_limit`` bytes each; with one it is this process, which has no limit.
     """
-    client, number = None, threads_allowed() if n_jobs is None else count(n_jobs, "n_jobs", minimum=1)
-    if n_jobs is None and "distributed" in sys.modules:  # who has not imported it has no client
-        with suppress(ValueError):
-            client = sys.modules["distributed"].Client.current()
+    client = _client_that_is_there() if n_jobs is None else None
+    number = threads_allowed() if n_jobs is None else count(n_jobs, "n_jobs", minimum=1)
     if client is not None and memory_limit is not None:
         raise InputError(
             f"memory_limit={memory_limit:g} is for workers of a local cluster; those of the Dask client that is there "
@@ -134,6 +132,16 @@ def workers(n_jobs: int | None, memory_limit: float | None, progress: bool | Non
             return own
 
         yield Workers(None if client is None and number == 1 else find, progress)
+
+
+def _client_that_is_there() -> Any:
+    """That of joblib's backend, or else of Dask; who has not imported these has none."""
+    if "joblib.parallel" in sys.modules:
+        backend, _ = sys.modules["joblib.parallel"].get_active_backend()
+        if getattr(backend, "client", None) is not None:
+            return backend.client
+    with suppress(KeyError, ValueError):
+        return sys.modules["distributed"].Client.current()
 
 
 def _local_cluster(number: int, limit: int) -> Any:
