@@ -243,6 +243,20 @@ def test_cells_outside_of_a_mask_are_empty(tmp_path: Path) -> None:
         cagp.write_map(model, tmp_path / "other.tif", 100, mask=stations())
 
 
+def test_a_mask_is_in_any_turn_of_the_cells(tmp_path: Path) -> None:
+    profile: dict[str, Any] = {"driver": "GTiff", "dtype": "uint8", "count": 1, "width": 36, "height": 18}
+    with rasterio.open(
+        tmp_path / "turn.tif", "w", crs=DEGREES, transform=rasterio.Affine(10, 0, 0, 0, -10, 90), **profile
+    ) as file:  # from 0 to 360
+        file.write(np.ones((1, 18, 36), dtype=np.uint8))
+    mask = gpd.GeoSeries([shapely.box(-20, 30, 30, 60)], crs=DEGREES)
+    cagp.write_map(globe_model(), tmp_path / "map.tif", tmp_path / "turn.tif", mask=mask)
+    xs, ys = cells_of(tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        inside = ((xs < 30) | (xs > 340)) & (ys > 30) & (ys < 60)
+        np.testing.assert_array_equal(np.isfinite(file.read(1)), inside)
+
+
 def test_a_mask_in_another_system_keeps_its_edges(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "cagp")
     east, north = np.meshgrid(np.arange(2.41e6, 6.6e6, 5e4), np.arange(1.61e6, 5.2e6, 5e4))
