@@ -116,6 +116,7 @@ def test_several_files_are_one_grid(tmp_path: Path) -> None:
     paths = sorted(tmp_path.glob("*.nc"))
     lazy = fields.LazyField.opened(paths, "level")
     lazy.write(tmp_path / "pieces", HERE)
+    assert fields.LazyField.opened(paths[:1], "level").files == (paths[0],)
     rows = np.concatenate([parquet.read_table(each).to_pandas() for each in (tmp_path / "pieces").glob("piece-*")])
     wanted = observed(field, ("x", "y", "time"), "D", None)
     assert_array_equal(ordered(rows), ordered(np.column_stack([wanted.X, wanted.y])))

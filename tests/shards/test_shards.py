@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -341,6 +342,21 @@ def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) ->
         cagp.load(folder)
 
 
+def test_a_model_is_of_the_shards_that_it_was_made_of(tmp_path: Path) -> None:
+    X, y = plane(200)
+    source, store = table(tmp_path / "table", X, y), tmp_path / "table-shards-z"
+    how: dict[str, Any] = {"kernel": "matern32", "varying": False, "recalibrate": False, "n_jobs": 1}
+    before = fit(source, "z", **how)
+    before.save(tmp_path / "model")
+    for place in (source, store):
+        shutil.rmtree(place)
+    again = fit(table(source, X[::-1], 100 + y), "z", **how)  # as many rows, at the same places
+    assert again.store.folder == before.store.folder
+    assert again.key != before.key
+    with pytest.raises(SavedModelError, match="were made anew, of other data; fit again"):
+        cagp.load(tmp_path / "model")
+
+
 def test_what_needs_a_model_in_memory_is_refused(model: ShardedModel, tmp_path: Path) -> None:
     for name in ("average", "simulate", "with_more", "left_out", "recalibrated"):
         assert not hasattr(model, name)
@@ -464,6 +480,15 @@ def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) ->
     for more in ({"features": ["x0"]}, {"store": tmp_path / "other"}):
         with pytest.raises(InputError, match="is a store of the features 'x0', 'x1' already"):
             fit(model.store.folder, "z", n_jobs=1, **more)
+    ids = table(tmp_path / "ids", np.arange(2**60, 2**60 + 10)[:, None], np.arange(10.0))
+    with pytest.raises(InputError, match=r"0\.parquet: column 'x0' holds integers beyond 2\*\*53"):
+        fit(ids, "z", n_jobs=1)
+    for points in (X, X[0].tolist(), None):
+        with pytest.raises(InputTypeError, match="and predict take what is in memory"):
+            model.predict_to(points, tmp_path / "out", n_jobs=1)
+    with pytest.raises(InputTypeError, match="interval must be a real number"):
+        model.predict_to(ids, tmp_path / "out", interval="90%", n_jobs=1)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
     first = model.learned.prior
     with pytest.raises(InputTypeError, match="predicted by NearestNeighbours"):
         ShardedModel.of(first.condition(X, np.nan_to_num(y), "cholesky"), model.store, HERE)

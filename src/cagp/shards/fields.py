@@ -75,7 +75,7 @@ class LazyField:
         field = dataset[target]
         along = [str(dim) for dim in field.dims if field.sizes[dim] > 1]
         found = laid_out(field, coords or (along if set(along) <= set(field.coords) else None), "D")
-        return cls(*found, () if field.chunks else (Path(source),))
+        return cls(*found, () if field.chunks else tuple(_paths(source)))
 
     @property
     def columns(self) -> list[str]:
@@ -149,7 +149,7 @@ def opened(source: Any) -> Any:
     xr = optional("xarray", "Zarr stores and NetCDF files", "xarray")
     if not isinstance(source, (str, Path, list, tuple)):
         return source
-    paths = [Path(each) for each in ([source] if isinstance(source, (str, Path)) else source)]
+    paths = _paths(source)
     if gone := [path for path in paths if not path.exists()]:
         raise InputError(f"{gone[0]} does not exist")
     try:
@@ -158,6 +158,10 @@ def opened(source: Any) -> Any:
         return xr.open_dataset(paths[0], engine="zarr" if paths[0].is_dir() else None, cache=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{source} cannot be read as a grid ({error})") from error
+
+
+def _paths(source: Any) -> list[Path]:
+    return [Path(each) for each in ([source] if isinstance(source, (str, Path)) else source)]
 
 
 def cut(array: Any, most: int) -> list[Region]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, TableError
+from ..errors import InputError, InputTypeError, TableError
 from ..support.advice import optional
 from .fields import LazyField
 
@@ -52,11 +52,15 @@ class Part:
 
     def numbers(self, table: Any, columns: Sequence[str]) -> np.ndarray:
         """``read`` of a ``table`` that has these columns."""
-        from pyarrow import float64
+        from pyarrow import ArrowInvalid, float64
 
         found = np.empty((self.rows, len(columns)))
         for i, name in enumerate(columns):
-            found[:, i] = table.column(name).cast(float64()).to_numpy()
+            try:
+                found[:, i] = table.column(name).cast(float64()).to_numpy()
+            except ArrowInvalid as error:
+                held = "integers beyond 2**53, which float64 cannot represent"
+                raise InputError(f"{self.path}: column {name!r} holds {held}; subtract an offset before") from error
         if not (finite := np.isfinite(found)).all():
             row, column = np.argwhere(~finite)[0]
             raise InputError(
@@ -115,7 +119,12 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
 
 def files_of(source: Any) -> list[Path]:
     """The Parquet files of a folder, in the order of their names; or those that are given."""
-    given = [source] if isinstance(source, (str, Path)) else list(source)
+    given = [source] if isinstance(source, (str, Path)) else source
+    if not isinstance(given, (list, tuple)) or not all(isinstance(each, (str, Path)) for each in given):
+        raise InputTypeError(
+            f"data in shards are Parquet files, a folder of them or a Dask data frame, got {type(source).__name__}; "
+            "cagp.fit and predict take what is in memory"
+        )
     found = list[Path]()
     for each in map(Path, given):
         if each.is_dir():
