@@ -168,6 +168,14 @@ def test_the_globe_is_known_by_its_columns(tmp_path: Path) -> None:
     agree(found.predict(test), model.predict(test))
 
 
+def test_the_index_of_a_data_frame_is_no_feature(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x0": np.arange(90.0), "z": np.sin(np.arange(90))}).query("x0 % 3 > 0")
+    frame.to_parquet(tmp_path / "table.parquet")
+    assert "__index_level_0__" in parquet.read_schema(tmp_path / "table.parquet").names
+    assert write(tmp_path / "table.parquet", "z", tmp_path / "store", HERE).features == ("x0",)
+
+
 def test_a_dask_data_frame_is_read_and_predicted(tmp_path: Path) -> None:
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
@@ -179,6 +187,19 @@ def test_a_dask_data_frame_is_read_and_predicted(tmp_path: Path) -> None:
     assert fit(frame, "z", solver=NEAR, **options).store == found.store  # which is not written again
     with pytest.raises(InputError, match="shards of other data"):
         fit(frame.assign(z=0 * frame.z), "z", solver=NEAR, **options)
+    for other, message in (
+        (frame.rename(columns={"x0": "x9"}), "no column 'x0'; it has 'x9', 'x1', 'z'"),
+        (frame.assign(x0="a"), "column 'x0' has the type .*, and must be of numbers"),
+        (frame.assign(x0=frame.x0 > 0.5), "column 'x0' has the type bool"),
+        (frame.rename(columns={"x0": 7}), "a column called 7; names must be texts"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fit(other, "z", features=["x0", "x1"], store=tmp_path / "other", n_jobs=1)
+        with pytest.raises(InputError, match=message):
+            found.predict_to(other, tmp_path / "other", n_jobs=1)
+    with pytest.raises(InputError, match=r"such as like.compute\(\)"):
+        fit(frame, "z", like=frame, store=tmp_path / "other", n_jobs=1)
+    assert not (tmp_path / "other").exists()
     out = found.predict_to(frame[["x0", "x1"]], tmp_path / "out", n_jobs=1)
     assert_allclose(parquet.read_table(out)["mean"].to_numpy(), found.predict(X).mean, rtol=1e-10, atol=1e-12)
 
@@ -353,7 +374,7 @@ def test_a_model_is_of_the_shards_that_it_was_made_of(tmp_path: Path) -> None:
     again = fit(table(source, X[::-1], 100 + y), "z", **how)  # as many rows, at the same places
     assert again.store.folder == before.store.folder
     assert again.key != before.key
-    with pytest.raises(SavedModelError, match="were made anew, of other data; fit again"):
+    with pytest.raises(SavedModelError, match="were made anew, of other data or columns; fit again"):
         cagp.load(tmp_path / "model")
 
 

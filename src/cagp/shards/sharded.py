@@ -45,7 +45,7 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, fraction
 from .fields import is_grid
 from .grids import predict_grid
-from .sources import Part, identity_of, is_frame, parts_of
+from .sources import Part, identity_of, is_frame, parts_of, require_columns
 from .store import Rows, Store
 from .surroundings import Far, Metric, Surroundings
 from .work import Workers, workers
@@ -227,9 +227,9 @@ class ShardedModel:
             return place
         if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
-        pieces, names = (
-            ([], []) if is_frame(points) else self._pieces(points, most)
-        )  # what is wrong with files is said before work
+        if is_frame(points):  # what is wrong with points is said before work
+            require_columns(points, self.store.features)
+        pieces, names = ([], []) if is_frame(points) else self._pieces(points, most)
         asked = [observed, interval, self.key, most, identity_of(points)]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         with begun(place):
@@ -305,7 +305,7 @@ def _read(place: Path) -> ShardedModel:
         store, parts = Store.open(known["store"]), place / require_parts(known["parts"])
         learned = load_model(parts / "learned")
         if store.key != known["key"]:
-            raise ValueError(f"the shards in {store.folder} were made anew, of other data; fit again")
+            raise ValueError(f"the shards in {store.folder} were made anew, of other data or columns; fit again")
         if len(store.features) != learned.X.shape[1]:
             raise ValueError(f"it is of other features than {store.folder}")
         around = []

@@ -140,8 +140,26 @@ def files_of(source: Any) -> list[Path]:
 
 
 def names_of(source: Any) -> list[str]:
-    """The names of the columns of a source."""
-    return list(source.columns) if isinstance(source, LazyField) or is_frame(source) else parts_of(source)[1]
+    """The names of the columns of a source, without the index of a data frame that has no name."""
+    if isinstance(source, LazyField) or is_frame(source):
+        return list(source.columns)
+    return [name for name in parts_of(source)[1] if not name.startswith("__index_level_")]
+
+
+def require_columns(frame: Any, columns: Sequence[str]) -> None:
+    """Refuse a Dask data frame that has not these columns, or no numbers in one, before it is worked out."""
+    from pandas.api import types
+
+    kinds = frame.dtypes
+    if strange := [name for name in kinds.index if not isinstance(name, str)]:
+        raise InputError(f"the data frame has a column called {strange[0]!r}; names must be texts: rename it")
+    for name in columns:
+        if name not in kinds.index:
+            raise InputError(f"the data frame has no column {name!r}; it has {', '.join(map(repr, kinds.index))}")
+        if types.is_bool_dtype(kinds[name]) or not types.is_numeric_dtype(kinds[name]):
+            raise InputError(
+                f"the data frame's column {name!r} has the type {kinds[name]}, and must be of numbers; convert it"
+            )
 
 
 def identity_of(source: Any) -> Any:
