@@ -507,6 +507,9 @@ def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) ->
     for points in (X, X[0].tolist(), None):
         with pytest.raises(InputTypeError, match="and predict take what is in memory"):
             model.predict_to(points, tmp_path / "out", n_jobs=1)
+    for size in (0, -1):
+        with pytest.raises(InputError, match="batch_size must be at least 1"):
+            model.predict(X, batch_size=size)
     with pytest.raises(InputTypeError, match="interval must be a real number"):
         model.predict_to(ids, tmp_path / "out", interval="90%", n_jobs=1)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()

@@ -89,7 +89,7 @@ class LazyField:
 
         places = [self.flat.coords[axis.name].values for axis in self.axes]
         every = [path for file in self.files for path in (file, *sorted(file.rglob("*")))]
-        seen = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in every]
+        seen = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in every]
         return str(tokenize(self.columns, places, seen, None if self.files else self.flat.data))
 
     @property

@@ -118,7 +118,7 @@ def fit(
         kept = known or write(data, str(target), store or _beside(source, str(target)), by, names)
         rows, whole, options["like"] = working_set(kept, by, options)
         learned = fit_named(rows.X, rows.y, kept.features, units, whole=whole, progress=progress, **options)
-        return ShardedModel.of(learned, kept, by)
+        return ShardedModel.of(learned.replace(target_name=kept.target), kept, by)
 
 
 def columns_of(source: Any, target: str) -> list[str]:

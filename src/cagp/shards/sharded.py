@@ -146,6 +146,7 @@ class ShardedModel:
         """
         if stop is not None:
             raise InputError(f"stop is for solvers with iterations, and nearest neighbours have none; got {stop!r}")
+        most = _BATCH if batch_size is None else count(batch_size, "batch_size", minimum=1)
         test, _ = self.learned.test_points(X_test)
         X = test.cpu().numpy()
         means, variances = np.empty((2, len(self.around), len(X)))
@@ -153,7 +154,7 @@ class ShardedModel:
         with progress_bar("predict", len(X) * len(self.around), progress) as advance:
             for i, (component, around) in enumerate(zip(self.learned.components, self.around, strict=True)):
                 at = around.metric(X)
-                for batch in around.batches(at, batch_size or _BATCH):
+                for batch in around.batches(at, most):
                     rows, near, _ = around.find(at[batch], _solver(component).k)
                     means[i, batch], variances[i, batch] = self._solved(component, around, rows, near, X[batch])
                     if i == 0 and distance is not None:

@@ -166,7 +166,7 @@ def identity_of(source: Any) -> Any:
     """What tells Parquet files, or a Dask data frame, from others, and from themselves when they have changed."""
     if is_frame(source):
         return source._name
-    files = {str(path): path.stat() for path in files_of(source)}
+    files = {str(path.resolve()): path.stat() for path in files_of(source)}
     return [(path, each.st_size, each.st_mtime_ns) for path, each in files.items()]
 
 
