@@ -30,12 +30,12 @@ class Area:
     @classmethod
     def of(cls, mask: Any, crs: str | None) -> Area:
         """From a GeoDataFrame, a GeoSeries or a file, brought into the system ``crs`` of the model."""
-        name = str(mask) if isinstance(mask, (str, Path)) else "mask"
+        name, kind = (str(mask),) * 2 if isinstance(mask, (str, Path)) else ("mask", type(mask).__name__)
         if isinstance(mask, (str, Path)) and not Path(mask).is_file():
             raise InputError(f"the mask {name} is not a file")
         frame = read_frame(Path(mask)) if isinstance(mask, (str, Path)) else mask
         if not has_geometry(frame):
-            raise InputError(f"mask must be a file or a GeoDataFrame of polygons, got {type(mask).__name__}")
+            raise InputError(f"mask must be a file or a GeoDataFrame of polygons, got {kind}")
         system, shapes, told = system_of(frame, name), frame.geometry.dropna(), ""
         shapes = shapes[~shapes.is_empty]
         if not len(shapes) or set(shapes.geom_type) - {"Polygon", "MultiPolygon"}:
@@ -57,9 +57,10 @@ class Area:
     def holds(self, x: np.ndarray, y: np.ndarray, globe: bool) -> np.ndarray:
         """Which points (n,) lie in one of the polygons; longitudes in any turn on the ``globe``."""
         shapely = optional("shapely", "a mask", "geo")
-        whole = shapely.union_all(self.polygons)
-        turns = _TURNS if globe else (0,)
-        return np.asarray(np.any([shapely.contains_xy(whole, x + turn, y) for turn in turns], axis=0))
+        tree, found = shapely.STRtree(self.polygons), np.zeros(len(x), dtype=bool)  # no union: polygons may be invalid
+        for turn in _TURNS if globe else (0,):
+            found[tree.query(shapely.points(x + turn, y), predicate="within")[0]] = True
+        return found
 
     def inside(self, cells: Cells, tile: Tile) -> np.ndarray:
         """Which cells of a tile have their centre inside, (rows, columns); longitudes in any turn on the globe."""
