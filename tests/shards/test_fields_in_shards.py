@@ -267,6 +267,7 @@ def test_the_command_line_knows_stores(tmp_path: Path) -> None:
         (lambda: sea().chunk().fillna(np.inf), {}, "has infinite values"),
         (lambda: sea(), {}, "store is for lazy fields"),
         (lambda: cube().chunk(), {"coords": ("x", "y")}, "also varies along"),
+        (lambda: sea().chunk().rename("lat"), {}, "is called 'lat' like its coordinate; rename it"),
         (lambda: sea().chunk(), {"noise_variance": sea() ** 2}, "noise_variance must be one number"),
         (lambda: sea().chunk(), {"kernel": "matern99"}, "kernel"),
     ],

@@ -62,6 +62,11 @@ class LazyField:
     axes: tuple[Axis, ...]
     files: tuple[Path, ...] = ()
 
+    def __post_init__(self) -> None:
+        *places, name = self.columns
+        if name in places:
+            raise InputError(f"the field is called {name!r} like its coordinate; rename it: field.rename('values')")
+
     @classmethod
     def opened(cls, source: Any, target: str, coords: Sequence[str] | None = None) -> LazyField:
         """The variable ``target`` of a Zarr store or of NetCDF files, at these coordinates: by default those along the
