@@ -200,6 +200,7 @@ def test_more_observations_are_like_having_had_them() -> None:
     first = QuantitiesModel(NAMES, prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
     more, whole = first.with_more(X[20:], Y[20:]), model()
     np.testing.assert_allclose(more.predict(X[:3] + 0.01).mean, whole.predict(X[:3] + 0.01).mean)
+    assert first.with_more(X[20:], np.full_like(Y[20:], np.nan)) is first  # nothing was measured
     alone = QuantitiesModel(NAMES[:2], [simple(X[:20], i) for i in range(2)])
     grown = alone.with_more([[0.5, 0.5]], [[np.nan, 3.0]])
     assert [len(each.y) for each in grown.models] == [20, 21]
