@@ -401,6 +401,8 @@ def test_what_cannot_be_is_refused() -> None:
         cagp.fit(X, Y * [1.0, 1e160, 1.0], progress=False)
     with pytest.raises(InputError, match="one model for each of 3 quantities, or one of all"):
         QuantitiesModel(NAMES, [])
+    with pytest.raises(InputError, match="each quantity has a name of its own, got 'Cd', 'Cd'"):
+        QuantitiesModel(["Cd", "Cd"], [simple(X, 0), simple(X, 1)])
     with pytest.raises(InputError, match="the quantity must be one of"):
         model().predict([[0.1, 0.2]])["gold"]
     with pytest.raises(InputError, match="X_test has 3 columns"):

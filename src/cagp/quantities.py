@@ -83,6 +83,8 @@ class QuantitiesModel:
         self.models = tuple(models)
         if len(self.models) != len(self.names) or not self.models:
             raise InputError(f"there must be one model for each of {len(self.names)} quantities, or one of all")
+        if len({*self.names}) < len(self.names):
+            raise InputError(f"each quantity has a name of its own, got {', '.join(map(repr, self.names))}")
 
     @cached_property
     def joint(self) -> Model | None:
