@@ -132,6 +132,11 @@ class Options:
     )
     progress: bool | None = field(default=None, metadata=_about("Whether to show a bar.", estimator=None, command=None))
 
+    def __post_init__(self) -> None:
+        for each in fields(self):  # NumPy has a yes and a no of its own, which are neither True nor False
+            if isinstance(value := getattr(self, each.name), np.bool_):
+                object.__setattr__(self, each.name, bool(value))
+
     def checked(self, data: TrainingData) -> FitRequest:
         """What is to be done with the data; what cannot be done is refused here."""
         for each in fields(self):
@@ -144,9 +149,9 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
     n = len(data.y)
     if name in ("uncertainty", "varying", "rotate", "together"):
         _flag_or_auto(value, name)
-    if name == "mixture" and not isinstance(value, (bool, np.bool_)):
+    if name == "mixture" and not isinstance(value, bool):
         raise InputError(f"mixture must be True or False, got {value!r}")
-    if name == "ard" and not (value is None or isinstance(value, (bool, np.bool_))):
+    if name == "ard" and not (value is None or isinstance(value, bool)):
         raise InputError(f"ard must be True, False or None, got {value!r}")
     if name in FURTHER and value is not None:
         _further_options(value, name)
@@ -197,7 +202,7 @@ def check_recalibrate(recalibrate: Any, n: int) -> None:
 
 
 def _flag_or_auto(value: Any, name: str) -> None:
-    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, str) and value == "auto"):
+    if not isinstance(value, bool) and not (isinstance(value, str) and value == "auto"):
         raise InputError(f'{name} must be True, False or "auto", got {value!r}')
 
 
