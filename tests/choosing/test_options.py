@@ -116,6 +116,8 @@ def rows_of(page: str, heading: str) -> str:
         ({"device": "abacus"}, 'device must be such as "cpu"'),
         ({"fit_options": 3}, "fit_options must be a dict"),
         ({"fit_options": {"max_iteration": 3}}, "fit_options has 'max_iteration'; known are .*max_iterations"),
+        ({"condition_options": {"solver": "cholesky"}}, "condition_options has 'solver'; known are .*memory_budget"),
+        ({"globe": (0, 1), "times": [1]}, "globe and times both name column 1"),
         ({"condition_options": {"budget": 1e9}}, "condition_options has 'budget'; known are .*memory_budget"),
         ({"times": [5]}, "times must be columns among 0 to 1"),
         ({"solver": "magic"}, "solver"),

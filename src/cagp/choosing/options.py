@@ -38,6 +38,7 @@ from ..transforms import Transform, named
 from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate, in_kind
 
 FURTHER: dict[str, Any] = {"fit_options": fit_hyperparameters, "condition_options": Prior.condition}
+_NOT_FURTHER = {"self", "prior", "X", "y", "solver"}  # what ``cagp.fit`` hands on itself
 LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
 
 _SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entries; for sixteen times as many, twice
@@ -188,7 +189,7 @@ def _further_options(value: Any, name: str) -> None:
     """Refuse what are no options of the function that an option is for."""
     if not isinstance(value, Mapping):
         raise InputTypeError(f'{name} must be a dict such as {{"memory_budget": 1e9}}, got {value!r}')
-    if unknown := set(value) - (known := {*signature(FURTHER[name]).parameters} - {"self", "prior", "X", "y"}):
+    if unknown := set(value) - (known := {*signature(FURTHER[name]).parameters} - _NOT_FURTHER):
         raise InputError(f"{name} has {', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}")
 
 
@@ -227,7 +228,10 @@ class FitRequest:
         each = len(data.y) >= PER_COLUMN * p if options.ard is None else bool(options.ard)
         asked = options.globe if options.globe is not None or self.given is not None else data.globe
         globe = None if asked is None or not np.size(asked) else column_numbers(asked, "globe", data)
-        self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
+        times = column_numbers(options.times, "times", data)
+        if both := set(times) & set(globe or ()):
+            raise InputError(f"globe and times both name column {min(both)}, which is one or the other")
+        self.groups = column_groups(data.X, globe, times, each)
         if "spherical" in self.kinds:  # refuses more than three columns
             in_kind(starting_kernel(self.groups, 1.0)[0], "spherical")(data.X[:1], data.X[:1])
         self.like = None if options.like is None else data.places(options.like, "like")
