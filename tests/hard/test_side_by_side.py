@@ -18,7 +18,7 @@ import xarray
 from pyarrow import parquet as pq
 
 import cagp
-from cagp.support.atomic_files import remove
+from cagp.support.atomic_files import remove, remove_partial
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, write_small
 from hard.killing import as_folder, done, killed_after, start
@@ -154,6 +154,21 @@ def test_two_predictions_of_a_grid_into_one_store(tables: Path, rounds: int) -> 
         assert [each.wait() for each in running] == [0, 0], [each.said for each in running]
         assert np.array_equal(numbers_in(out), numbers_in(tables / "wanted.zarr"))
         assert not list(tables.glob("*.parts")), "something is left behind"
+
+
+def test_a_folder_that_another_process_removes_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there when the search begins, and gone when its files are listed."""
+    folder = tmp_path / "o.zarr.parts"
+    folder.mkdir()
+
+    def late(path: Path, pattern: str) -> list[str]:
+        path.rmdir()
+        return os.listdir(path)
+
+    monkeypatch.setattr(Path, "glob", late)
+    remove_partial(folder)
 
 
 def test_two_savings_that_alternate_leave_a_model(tables: Path) -> None:

@@ -70,8 +70,9 @@ def require_disk(path: Path, size: int) -> None:
 
 def remove_partial(folder: Path) -> None:
     """Remove what processes that were killed have left in a folder; nobody may be writing there."""
-    for path in folder.glob(".partial-*"):
-        remove(path)
+    with suppress(FileNotFoundError):  # of the folder itself, while it is looked through
+        for path in folder.glob(".partial-*"):
+            remove(path)
 
 
 def remove(path: Path) -> None:
