@@ -9,6 +9,9 @@ import pytest
 from scipy import stats
 
 import cagp
+from cagp.choosing.integrating import _as_fitted
+from cagp.hyperparameters import Hyperpriors
+from cagp.hyperparameters.hyperpriors import SmallDeviation
 from cagp.recalibration import Recalibration
 
 RNG = np.random.default_rng(4)
@@ -109,3 +112,29 @@ def test_not_for_many_observations() -> None:
         cagp.fit(many, many[:, 0], uncertainty=True)
     with pytest.raises(cagp.InputError, match="uncertainty"):
         cagp.fit(X, Y, uncertainty="sometimes")
+
+
+def test_lengthscales_are_held_where_the_variance_is_far_beyond_what_was_expected() -> None:
+    """Drawn by themselves they would be short: where nothing was observed, predictions would vary by all of it."""
+    told = {"kernel.kernels[0].lengthscale[0]": 0.5, "kernel.kernels[1].lengthscale[0]": 0.5}
+    told |= {"kernel.kernels[1].lengthscale[1]": 2.0, "kernel.kernels[0].lengthscale[1]": 0.01}
+    names = "kernel.kernels[0].variance", "kernel.kernels[1].variance"
+    expected = Hyperpriors({name: SmallDeviation(1.0) for name in names})
+    flat = ("kernel.kernels[0].lengthscale[1]",)
+    assert _as_fitted(told) == flat
+    assert _as_fitted(told, expected, expected.allowing({names[1]: 1.5**2})) == flat
+    held = _as_fitted(told, expected, expected.allowing({names[1]: 5.0**2}))
+    assert set(held) == {*flat, "kernel.kernels[1].lengthscale[0]"}
+
+
+def test_few_rows_of_many_columns_are_not_learned_by_heart() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 8))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=150)
+    how: dict[str, Any] = {"mean": "constant", "varying": False, "rotate": False, "transform": None, "progress": False}
+    model = cagp.fit(X[:100], y[:100], **how)
+    assert all("+" not in each.name and "long" not in each.name for each in model.candidates)
+    assert "A sum of two kernels was not tried" in model.record.text
+    assert "There are only 10 observations for each hyperparameter" in model.record.text
+    asked = cagp.fit(X[:100], y[:100], kernel="short and long", uncertainty=False, **how)
+    assert asked.prior.kernel.kernels

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import Hyperpriors, posterior
+from ..hyperparameters.hyperpriors import SmallDeviation
 from ..hyperparameters.uncertainty import HyperparameterPosterior, affordable
 from ..model import Model
 from ..prior import Prior
@@ -24,6 +25,7 @@ _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24  # for each of several candidate
 _ASKED = ("fix_noise", "bounds", "memory_budget")  # options of a fit that the posterior has too
 _FEWEST_EFFECTIVE = 4.0  # points that are worth fewer equally weighted ones say nothing of a posterior
 _FLAT, _WELL_TOLD = 0.05, 1.0  # information about a lengthscale that does not matter, and about what is known
+_BEYOND = 2.0  # so many times the standard deviation that was expected
 _TOLERANCE = 0.1  # in standard deviations: mostly predictions move by as much where other hyperparameters are drawn
 _JUDGED = 400  # so many of the points ``like`` say which components predictions need
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
@@ -31,6 +33,7 @@ _ENOUGH = (
     "The hyperparameters are plugged in as fitted: with so many observations what is not known of them hardly changes "
     "predictions."
 )
+_SCARCE = 15  # observations for each hyperparameter: with fewer these are learned by heart
 _WELL_KNOWN = 100  # observations for each hyperparameter: with more, mostly, the CRPS changes by less than 0.1%
 
 
@@ -41,12 +44,17 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
     models = [search.model_of(each) for each, _ in search.chosen]
     weights = [weight for _, weight in search.chosen]
     asked, enough = search.request.options.uncertainty, EXACT_UP_TO
+    known = [sum(not name.startswith("mean.") for name in part.result.values) for part, _ in search.chosen]
     if asked == "auto":
-        known = [sum(not name.startswith("mean.") for name in part.result.values) for part, _ in search.chosen]
         enough = min(EXACT_UP_TO, _WELL_KNOWN * max(known))
     said = _PLUGGED_IN if asked is False else _ENOUGH
     if search.request.integrates and len(search.y) <= enough:
         models, said = _integrated_over(search, models)
+    if known and len(search.y) < _SCARCE * max(known):
+        said += (
+            f" There are only {len(search.y) / max(known):.0f} observations for each hyperparameter: new observations "
+            "will be predicted less well than those left out, which had a part in fitting them."
+        )
     data = search.request.data
     carried: dict[str, Any] = {"transform": search.transform, "limited": search.transform is not None}
     carried |= {"column_names": data.names, "encodings": data.encodings, "crs": data.crs, "target_name": data.target}
@@ -103,14 +111,15 @@ def _integrated_over(search: CandidateSearch, fitted: Sequence[Model]) -> tuple[
         part, prior = search.chosen[which][0], fitted[which].prior
         told, values = part.result.information, part.result.values
         if not no_time and not search.is_over:
-            # a posterior in many directions that do not matter is hard to sample
-            flat = (name for name, much in told.items() if much < _FLAT and ".lengthscale" in name)
             well = {name: values[name] for name, much in told.items() if much >= _WELL_TOLD}
-            held, believed = (*search.held(part.candidate), *flat), Hyperpriors.of(prior, search.X, search.y)
-            believed = believed.allowing(well)
-            with suppress(NotPositiveDefiniteError):
-                found = posterior(prior, search.X, search.y, fix=held, hyperpriors=believed, **options)
-                return found if found.sample.effective >= _FEWEST_EFFECTIVE else None
+            expected = Hyperpriors.of(prior, search.X, search.y)
+            believed = expected.allowing(well)
+            for flat in dict.fromkeys((_as_fitted(told, expected, believed), _as_fitted(told))):
+                held = (*search.held(part.candidate), *flat)
+                with suppress(NotPositiveDefiniteError):
+                    found = posterior(prior, search.X, search.y, fix=held, hyperpriors=believed, **options)
+                    if found.sample.effective >= _FEWEST_EFFECTIVE:
+                        return found
         return None
 
     like = search.request.like
@@ -147,6 +156,24 @@ def _integrated_over(search: CandidateSearch, fitted: Sequence[Model]) -> tuple[
     if fewer:
         said += "; with more seconds= there would be more of them"
     return models, f"{said}."
+
+
+def _as_fitted(
+    told: Mapping[str, float], expected: Hyperpriors | None = None, believed: Hyperpriors | None = None
+) -> tuple[str, ...]:
+    """Lengthscales that are held: a posterior in many directions that do not matter is hard to sample.
+
+    Of a variance that is ``believed`` far beyond what was ``expected`` lengthscales are known by their relation to it:
+    drawn by themselves they would be short, and where nothing was observed the function would vary by all of it.
+    """
+    before, after = (
+        {name: each.average for name, each in priors.by_name.items() if isinstance(each, SmallDeviation)}
+        for priors in (expected or Hyperpriors({}), believed or Hyperpriors({}))
+    )
+    beyond = [name for name, average in after.items() if average > _BEYOND * before[name]]
+    kernels = tuple(f"{name.removesuffix('.variance')}.lengthscale" for name in beyond)
+    least = {name: _WELL_TOLD if name.startswith(kernels) else _FLAT for name in told if ".lengthscale" in name}
+    return tuple(name for name, much in least.items() if told[name] < much)
 
 
 def _conditioned(search: CandidateSearch, prior: Prior) -> Model | None:

@@ -16,7 +16,7 @@ from scipy.special import gammaincc, logsumexp, ndtri
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.directions import promise
 from ..solvers.exact import EXACT_UP_TO
-from .candidates import CandidatePrior, is_rotated, is_smooth, unlike_columns
+from .candidates import PER_COLUMN, SHORT_AND_LONG, CandidatePrior, is_rotated, is_smooth, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
 from .options import FitRequest
@@ -81,7 +81,7 @@ def fit_first(search: CandidateSearch) -> CandidateSearch:
 def fit_kernels(search: CandidateSearch) -> CandidateSearch:
     """Kernels of other kinds, from where the first one ended; where there are several starts, what predicts best."""
     search.idle  # noqa: B018  found once, before several ask for it at the same time
-    kinds = search.request.kinds[1:]
+    kinds = _enough_told(search, search.request.kinds[1:])
     few, done = len(search.y) <= EXACT_UP_TO, search.fits.copy()
     starts = [(kind, start) for kind in kinds for start in _starts(search, kind, done)[: None if few else 1]]
     if few:  # at the same time: sums, which take long, first
@@ -110,6 +110,21 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
         else:
             search.not_tried.append(kind)
     return search
+
+
+def _enough_told(search: CandidateSearch, kinds: Sequence[str]) -> list[str]:
+    """Those of the kinds, if nobody asked for them, for whose lengthscales there are observations enough: a sum has
+    twice as many, learns few observations by heart, and those it has seen predict each other too well to tell.
+    """
+    by_columns = search.start.from_values_of(search.fits[0].prior, SHORT_AND_LONG).is_sum_by_columns
+    if search.request.options.kernel is not None or len(search.y) >= 2 * PER_COLUMN * search.X.shape[1]:
+        return list(kinds)
+    if by_columns and SHORT_AND_LONG in kinds:
+        search.notes.append(
+            f"A sum of two kernels was not tried: its lengthscales, two for each column, want {PER_COLUMN} "
+            "observations each."
+        )
+    return [kind for kind in kinds if not (by_columns and kind == SHORT_AND_LONG)]
 
 
 def _starts(search: CandidateSearch, kind: str, done: Sequence[FittedCandidate]) -> list[Callable[[], CandidatePrior]]:
