@@ -88,7 +88,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name, words in {
         "two.gpkg": "has 2 layers, 'a', 'b'; take one out: ogr2ogr",
         "areas.gpkg": "has a Polygon in its geometry",
-        "nowhere.parquet": "does not say its coordinate system",
+        "nowhere.parquet": "say which it is; for degrees of GPS: ogr2ogr -a_srs EPSG:4326 new.gpkg",
         "damaged.gpkg": "cannot be read as a file with a geometry",
         "damaged.geojson": "cannot be read as a file with a geometry",
     }.items():
@@ -208,7 +208,8 @@ def test_a_system_that_cannot_be(
     assert not Path("new").exists()
 
 
-def test_a_page_of_a_mask(folder: Path) -> None:
+def test_a_page_of_a_mask(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "cagp")
     area = gpd.GeoDataFrame(geometry=[shapely.Point(180_000, 331_500).buffer(500)], crs=RD)
     area.to_file(folder / "area.gpkg")
     page = folder / "map.html"
@@ -224,8 +225,12 @@ def test_a_page_of_a_mask(folder: Path) -> None:
     assert inside.min() - 1e-6 <= low <= high <= inside.max() + 1e-6
     area.to_crs(DEGREES).to_file(folder / "other.gpkg")
     arguments = ["predict", folder / "model", folder / "stations.gpkg", "--map", folder / "again.html", "--overwrite"]
-    said = " ".join(ok(*arguments, "--mask", folder / "other.gpkg").split())
-    assert "other.gpkg are converted from EPSG:4326 (WGS 84) to EPSG:28992" in said
+    ok(*arguments, "--mask", folder / "other.gpkg")
+    ok(*arguments[:2], "--grid", "500m", "--out", folder / "map.tif", *arguments[3:], "--mask", folder / "other.gpkg")
+    converted = [
+        each for each in caplog.messages if "other.gpkg are converted from EPSG:4326 (WGS 84) to EPSG:28992" in each
+    ]
+    assert len(converted) == 2  # once by each command
     again = sent(folder / "again.html")["across"]
     np.testing.assert_allclose([again["first"], again["step"]], [data["across"]["first"], data["across"]["step"]])
 

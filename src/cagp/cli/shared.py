@@ -102,6 +102,7 @@ class Printer:
         self.progress = False if quiet else None
         if quiet:
             LOGGER.removeHandler(LOGGED)
+            LOGGER.addHandler(logging.NullHandler())  # or logging would print warnings by itself
 
     def __call__(self, text: str) -> None:
         if not self.quiet:
