@@ -98,7 +98,10 @@ def fit(
         training = _observations(given, wished, chosen_solver, options, printer)
         about = training.about
         if no_fit:
-            plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
+            prior: Any = wished.whole_prior_for(training)
+            if transform not in ("auto", "none"):
+                prior = prior.transformed(transform)
+            plain = prior.condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)
         else:
             from .starting import search

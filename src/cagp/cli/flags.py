@@ -81,7 +81,10 @@ _UNCERTAINTY = "Integrate over the hyperparameters, or take them as known; by de
 Uncertainty = Annotated[bool | None, Option(help=_UNCERTAINTY)]
 _RECALIBRATE = "Error bars from left-out predictions, or the prior's; by default the former where they differ."
 Recalibrate = Annotated[bool | None, Option(help=_RECALIBRATE)]
-_TRANSFORM = "Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh, or logit for shares between 0 and 1."
+_TRANSFORM = (
+    "Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh, or logit for shares between 0 and 1. With "
+    "--no-fit log or logit, of which the values are then."
+)
 Transform = Annotated[str, Option(help=_TRANSFORM)]
 _VARYING = "Try an amplitude and a noise level that vary with the features; by default where nothing is given."
 Varying = Annotated[bool | None, Option(help=_VARYING)]

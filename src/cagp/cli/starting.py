@@ -312,8 +312,11 @@ def search_options(
     if flags.get("seconds") is not None:
         positive(flags["seconds"], "--seconds")
     choice(transform, "--transform", ("auto", "none", *TRANSFORMS))
-    if no_fit and transform not in ("auto", "none"):
-        raise InputError(f"--transform {transform} is for a fit; leave --no-fit out, or transform the table")
+    if no_fit and transform in TRANSFORMS and (free := TRANSFORMS[transform].free):
+        remedy = "leave it out, or take log or logit, which have no such parameter"
+        raise InputError(
+            f"--transform {transform} has a {' and a '.join(free)} to be fitted, and --no-fit fits none; {remedy}"
+        )
     asked = {"likelihood": likelihood != "auto", "subset": subset, "restarts": restarts, **flags}
     for name in [each for each in asked if no_fit and asked[each] and each not in ("recalibrate", "mixture")]:
         raise InputError(f"--{name} is for a fit, and --no-fit does none; leave one of the two out")
