@@ -200,6 +200,7 @@ def test_more_observations_are_like_having_had_them() -> None:
     first = QuantitiesModel(NAMES, prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
     more, whole = first.with_more(X[20:], Y[20:]), model()
     np.testing.assert_allclose(more.predict(X[:3] + 0.01).mean, whole.predict(X[:3] + 0.01).mean)
+    assert first.with_more(X[20:], np.full_like(Y[20:], np.nan)) is first  # nothing was measured
     alone = QuantitiesModel(NAMES[:2], [simple(X[:20], i) for i in range(2)])
     grown = alone.with_more([[0.5, 0.5]], [[np.nan, 3.0]])
     assert [len(each.y) for each in grown.models] == [20, 21]
@@ -400,6 +401,8 @@ def test_what_cannot_be_is_refused() -> None:
         cagp.fit(X, Y * [1.0, 1e160, 1.0], progress=False)
     with pytest.raises(InputError, match="one model for each of 3 quantities, or one of all"):
         QuantitiesModel(NAMES, [])
+    with pytest.raises(InputError, match="each quantity has a name of its own, got 'Cd', 'Cd'"):
+        QuantitiesModel(["Cd", "Cd"], [simple(X, 0), simple(X, 1)])
     with pytest.raises(InputError, match="the quantity must be one of"):
         model().predict([[0.1, 0.2]])["gold"]
     with pytest.raises(InputError, match="X_test has 3 columns"):

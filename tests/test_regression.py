@@ -194,6 +194,8 @@ def test_what_a_learned_trend_does_not_have(model: cagp.Model) -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InputTypeError, match=r"cagp.Regression\(Ridge\(\)\).fit\(X, y\)"):
         cagp.Prior(KERNEL, mean=Ridge())
+    with pytest.raises(InputTypeError, match=r"mean is the class Ridge itself; give one of its objects: Ridge\(…\)"):
+        cagp.fit(X, Y, mean=Ridge, progress=False)
     with pytest.raises(InputTypeError, match="must have fit"):
         cagp.Regression(3.0)
     with pytest.raises(InputError, match='must be "trees"'):

@@ -290,6 +290,8 @@ def as_mean(mean: Any) -> Mean:
     """A mean from what a user writes: a mean, a number, or a function of the points."""
     if isinstance(mean, Mean):
         return mean
+    if isinstance(mean, type):
+        raise InputTypeError(f"mean is the class {mean.__name__} itself; give one of its objects: {mean.__name__}(…)")
     if hasattr(mean, "fit") and not callable(mean):
         raise InputTypeError(
             f"a regressor has to see observations before it is the mean of a prior: mean=cagp.Regression({mean!r})"

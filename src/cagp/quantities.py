@@ -83,6 +83,8 @@ class QuantitiesModel:
         self.models = tuple(models)
         if len(self.models) != len(self.names) or not self.models:
             raise InputError(f"there must be one model for each of {len(self.names)} quantities, or one of all")
+        if len({*self.names}) < len(self.names):
+            raise InputError(f"each quantity has a name of its own, got {', '.join(map(repr, self.names))}")
 
     @cached_property
     def joint(self) -> Model | None:
@@ -174,11 +176,14 @@ class QuantitiesModel:
     def with_more(self, X: ArrayLike, Y: ArrayLike) -> QuantitiesModel:
         """The model of its own observations and further ones Y (m, q) at X (m, p), NaN where there is none.
 
-        What was chosen stays as it was, and recalibrations are learned anew where ``Model.with_more`` does so.
+        What was chosen stays as it was, and recalibrations are learned anew where ``Model.with_more`` does so. Where
+        nothing was measured it is the same model.
         """
         q = len(self.names)
         new = self.models[0].places(X, "X").cpu().numpy()
         values = quantities(Y, len(new), self.names)
+        if np.isnan(values).all():
+            return self
         story = None if self.record is None else self.record.after(int((~np.isnan(values)).sum()))
         known = [~np.isnan(values[:, i]) for i in range(q)]
         each = list(zip(self.models, known, values.T, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,7 @@ REFUSED_AT_FIRST = {
     "all differ": ({"soil": [f"s{i}" for i in range(20)] + [None] * (N - 20)}, "its 20 texts all differ.*astype"),
     "one": ({"soil": "clay"}, "column 'soil' of X has one category only, 'clay'; leave the column out$"),
     "dates as text": ({"soil": ["2024-04-03", "2024-04-04"] * (N // 2)}, r"pd.to_datetime\(X\['soil'\]\)"),
+    "dates of Python": ({"soil": [date(2024, 4, 3), date(2024, 4, 4)] * (N // 2)}, r"pd.to_datetime\(X\['soil'\]\)"),
     "numbers as text": ({"soil": ["1.5", "none"] * (N // 2)}, "holds 'none' at index 1, text among numbers"),
     "missing": ({"soil": [None, *SOILS[1:]]}, "column 'soil' of X has 1 missing values, the first at index 0"),
     "clash": ({"soil=peat": 1.0}, "two features of the same name"),

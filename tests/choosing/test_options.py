@@ -47,6 +47,20 @@ def test_workers_are_for_data_in_shards(name: str, instead: str) -> None:
         cagp.fit(X, Y, **{name: 1})
 
 
+def test_the_yes_and_no_of_numpy_are_yes_and_no() -> None:
+    no, yes = np.array([False, True])
+    model = cagp.fit(X, Y, uncertainty=no, recalibrate=no, rotate=yes, **QUICK)
+    told = " ".join(model.story.split())
+    assert "uncertainty=False" in told
+    assert "were not compared with left-out observations" in told
+    assert "Rotated" in repr(model.prior.kernel)
+    both = np.column_stack([Y, -Y])
+    assert not cagp.fit(X, both, together=no, uncertainty=no, **QUICK).together
+    assert cagp.fit(X, both, together=yes, uncertainty=no, **QUICK).together
+    own = {"kernel": "matern32", "target_transform": None, "uncertainty": no}
+    assert not hasattr(CAGPRegressor(together=no, **own).fit(X, both), "quantities_")
+
+
 def test_other_doors_have_the_same_words() -> None:
     estimator, command = (inspect.signature(each).parameters for each in (CAGPRegressor, fit_command))
     for each in fields(Options):
@@ -102,6 +116,8 @@ def rows_of(page: str, heading: str) -> str:
         ({"device": "abacus"}, 'device must be such as "cpu"'),
         ({"fit_options": 3}, "fit_options must be a dict"),
         ({"fit_options": {"max_iteration": 3}}, "fit_options has 'max_iteration'; known are .*max_iterations"),
+        ({"condition_options": {"solver": "cholesky"}}, "condition_options has 'solver'; known are .*memory_budget"),
+        ({"globe": (0, 1), "times": [1]}, "globe and times both name column 1"),
         ({"condition_options": {"budget": 1e9}}, "condition_options has 'budget'; known are .*memory_budget"),
         ({"times": [5]}, "times must be columns among 0 to 1"),
         ({"solver": "magic"}, "solver"),

@@ -51,7 +51,7 @@ def test_the_map_is_nearly_that_of_clean_data(seed: int, off: str) -> None:
     assert crps(model, X_test, f) < 1.05 * crps(clean, X_test, f)
     assert "Outliers: " in model.record.text
     assert f"(rows {', '.join(map(str, model.prior.outliers))}, counted from 0 among those used)" in model.record.text
-    assert "That is without outliers" in model.record.text
+    assert "That is without outliers more than 6 standard deviations out" in model.record.text
 
 
 def test_neighbours_find_them_as_well() -> None:
@@ -80,6 +80,38 @@ def test_real_peaks_keep_the_noise_of_the_others(data_folder: Path) -> None:
     assert not len(model.prior.outliers)
     assert "further from what the others say than chance explains" in model.record.text
     assert "but they keep the noise of the others" in model.record.text
+
+
+def lognormal(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    group, income, visits = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.normal(0, 0.5, n), rng.poisson(6, n)
+    X = np.column_stack([group == 1, group == 2, 3e4 * np.exp(income), visits]).astype(float)
+    return X, np.exp(2.5 + X[:, :2] @ [0.7, 1.3] + 0.8 * income + 0.1 * visits + 0.4 * rng.standard_normal(n))
+
+
+@pytest.mark.parametrize("seed", [6, 29])
+def test_tails_of_a_skewed_quantity_are_no_outliers(seed: int) -> None:
+    """They are judged like any other observation: to put them aside predicts the rest well, and not what comes."""
+    (X, y), (X_test, y_test) = lognormal(seed, 400), lognormal(100 + seed, 1000)
+    model = cagp.fit(X, y, varying=False, rotate=False, **QUICK)
+    assert not len(model.prior.outliers)
+    lower, upper = model.predict(X_test).observed().interval(0.95)
+    assert ((lower <= y_test) & (y_test <= upper)).mean() > 0.93
+    assert (lower > 0).all()
+
+
+def test_error_bars_foresee_outliers_that_are_no_mistakes() -> None:
+    """Errors of five standard deviations come again, and intervals hold them as often as they promise."""
+    rng = np.random.default_rng(7)
+    X, y, X_test, f = field(7, 400)
+    y += np.where(rng.random(400) < 0.06, 5 * NOISE * rng.choice([-1.0, 1.0], 400), 0.0)
+    model = cagp.fit(X, y, transform=None, varying=False, rotate=False, recalibrate=True, **QUICK)
+    assert len(model.prior.outliers)
+    again = f + NOISE * rng.standard_normal(300)
+    again += np.where(rng.random(300) < 0.06, 5 * NOISE * rng.choice([-1.0, 1.0], 300), 0.0)
+    lower, upper = model.predict(X_test).observed().interval(0.95)
+    hold = ((lower <= again) & (again <= upper)).mean()
+    assert hold > 0.915  # 0.89 where they judge nothing
 
 
 def test_outliers_beside_each_other_are_no_error() -> None:

@@ -98,6 +98,7 @@ def test_like_with_a_gap_is_judged_by_stand_ins() -> None:
     inside = (np.abs(X - 0.5) < 0.15).all(axis=1)
     model = cagp.fit(X[~inside], Y[~inside], like=X[inside], together=True, **QUICK)
     assert "standing in for the points of like" in model.story
+    assert "about places next to data" in " ".join(model.story.split())
     assert np.isfinite(model.record.candidates[0].crps)
 
 
@@ -133,7 +134,10 @@ def test_predictions_and_likelihoods_by_neighbours() -> None:
         ({"together": "yes"}, 'together must be True, False or "auto"'),
         ({"together": True, "kernel": cagp.RBF(1.0)}, "together=True, but a whole kernel was given"),
         ({"together": True, "mean": "zero"}, "together=True, but noise, a known mean"),
+        ({"together": True, "rotate": True}, "together=True, but rotate=True is for models of one quantity"),
+        ({"together": True, "uncertainty": True}, "together=True, but uncertainty=True is for models of one quantity"),
         ({"noise_variance": np.ones(40)}, "noise_variance of each observation is for one quantity"),
+        ({"noise_variance": [1.0] * 40}, "noise_variance of each observation is for one quantity"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
@@ -163,6 +167,23 @@ def test_given_kernels_are_those_of_each_by_itself() -> None:
     model = cagp.fit(X, Y, kernel=cagp.RBF(0.3), uncertainty=False, progress=False)
     assert not model.together
     assert "They were not modelled together: a whole kernel was given" in " ".join(model.story.split())
+
+
+def test_bounds_name_hyperparameters_of_each_by_itself() -> None:
+    X, _, Y = fields(40, 0.9)
+    model = cagp.fit(X, Y, fit_options={"bounds": {"noise_variance": (1e-6, 1.0)}}, **QUICK)
+    assert not model.together
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_observations_of_a_quantity_do_not_say_what_another_tells_about_it(seed: int) -> None:
+    """Of few pairs the likelihood takes any two quantities for one: 95% intervals would hold as little as 10%."""
+    X, _, Y = fields(60, 0.7, seed)
+    Y[4:, 0] = np.nan
+    model = cagp.fit(X, Y, **QUICK)
+    assert not model.together
+    assert "of y1 there are fewer than 20 observations" in " ".join(model.story.split())
+    assert cagp.fit(X, Y, together=True, **QUICK).together
 
 
 def test_the_estimator_predicts_several_outputs_together() -> None:

@@ -212,6 +212,16 @@ def test_a_narrow_plume_is_no_reason_to_predict_doses_below_zero() -> None:
     assert errors[0] < errors[1]
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e6])
+def test_a_transform_does_not_depend_on_the_unit(unit: float) -> None:
+    """In kilograms for micrograms all of them are below 1, and no shares."""
+    y = SKEWED / SKEWED.max() * 50
+    one, other = (cagp.fit(X, values, **QUICK) for values in (y, unit * y))
+    assert isinstance(one.transform, (Log, BoxCox))
+    assert type(one.transform) is type(other.transform)
+    np.testing.assert_allclose(unit * one.predict(TEST).median, other.predict(TEST).median, rtol=1e-3)
+
+
 def test_a_few_large_values_do_not_hide_that_a_transform_is_better() -> None:
     """Beside a CRPS that a few observations decide, a log score that is clearly better is enough; alone it is not."""
     rng = np.random.default_rng(0)

@@ -188,6 +188,17 @@ def test_columns_of_a_model_are_found_by_what_they_mean(names: list[str] | None)
         target.cagp.predict(model, coords=called if east_first else called[::-1])
 
 
+@pytest.mark.parametrize("names", [("x", "y"), ("lon_deg", "lat_deg"), ("height", "lat")])
+def test_latitude_and_longitude_are_no_columns_of_other_names(names: tuple[str, str]) -> None:
+    frame = pytest.importorskip("pandas").DataFrame(np.random.default_rng(0).random((9, 2)), columns=names)
+    model = cagp.Prior(cagp.Matern32(0.5), noise_variance=0.01).condition(frame, np.arange(9.0))
+    with pytest.raises(InputError, match=rf"no coordinate '{names[0]}', as a column of the model .* coords=\(...\)"):
+        grid().cagp.predict(model)
+    found = grid().cagp.predict(model, coords=("lon", "lat"))["mean"].transpose("lat", "lon")
+    north, east = np.meshgrid(grid().lat, grid().lon, indexing="ij")
+    np.testing.assert_allclose(found.values.ravel(), model.predict(np.c_[east.ravel(), north.ravel()]).mean)
+
+
 def test_ambiguous_coordinates_are_refused() -> None:
     observed = field()
     with pytest.raises(InputError, match="no single latitude was found: there are"):

@@ -241,6 +241,23 @@ def test_cells_outside_of_a_mask_are_empty(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.read(), file.read())
     with pytest.raises(InputError, match=r"must hold polygons, got .*Point"):
         cagp.write_map(model, tmp_path / "other.tif", 100, mask=stations())
+    (tmp_path / "area.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(InputError, match=r"a GeoDataFrame of polygons, got .*area.csv"):
+        cagp.write_map(model, tmp_path / "other.tif", 100, mask=tmp_path / "area.csv")
+
+
+def test_a_mask_is_in_any_turn_of_the_cells(tmp_path: Path) -> None:
+    profile: dict[str, Any] = {"driver": "GTiff", "dtype": "uint8", "count": 1, "width": 36, "height": 18}
+    with rasterio.open(
+        tmp_path / "turn.tif", "w", crs=DEGREES, transform=rasterio.Affine(10, 0, 0, 0, -10, 90), **profile
+    ) as file:  # from 0 to 360
+        file.write(np.ones((1, 18, 36), dtype=np.uint8))
+    mask = gpd.GeoSeries([shapely.box(-20, 30, 30, 60)], crs=DEGREES)
+    cagp.write_map(globe_model(), tmp_path / "map.tif", tmp_path / "turn.tif", mask=mask)
+    xs, ys = cells_of(tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        inside = ((xs < 30) | (xs > 340)) & (ys > 30) & (ys < 60)
+        np.testing.assert_array_equal(np.isfinite(file.read(1)), inside)
 
 
 def test_a_mask_in_another_system_keeps_its_edges(caplog: pytest.LogCaptureFixture) -> None:
@@ -249,11 +266,20 @@ def test_a_mask_in_another_system_keeps_its_edges(caplog: pytest.LogCaptureFixtu
     degrees = pyproj.Transformer.from_crs("EPSG:3035", DEGREES, always_xy=True)
     wanted = shapely.contains_xy(shapely.box(-10, 40, 40, 60), *degrees.transform(east, north))
     area = Area.of(gpd.GeoSeries([shapely.box(-10, 40, 40, 60), None], crs=DEGREES), "EPSG:3035", False)
-    np.testing.assert_array_equal(area.holds(east, north, False), wanted)
+    np.testing.assert_array_equal(area.holds(east.ravel(), north.ravel(), False), wanted.ravel())
     (told,) = caplog.messages
     assert told.startswith("The polygons of mask are converted from EPSG:4326 (WGS 84) to EPSG:3035")
     world = gpd.GeoSeries([shapely.box(-2e7, -1e7, 2e7, 1e7)], crs="EPSG:3857")
     np.testing.assert_allclose(Area.of(world, DEGREES, True).bounds[::2], [-179.66, 179.66], atol=0.01)
+
+
+def test_polygons_of_a_mask_may_cross_themselves_and_others() -> None:
+    rng = np.random.default_rng(0)
+    shapes = [shapely.box(2, 2, 8, 5), *(shapely.Polygon(10 * rng.random((7, 2))) for _ in range(6))]
+    area, (x, y) = Area(tuple(shapes)), 10 * rng.random((2, 500))
+    wanted = np.any([shapely.contains_xy(each, x, y) for each in shapes], axis=0)
+    assert 50 < wanted.sum() < 450
+    np.testing.assert_array_equal(area.holds(x, y, False), wanted)
 
 
 @pytest.mark.parametrize(
@@ -376,6 +402,10 @@ def test_the_cells_of_a_raster_with_its_columns(tmp_path: Path) -> None:
         np.testing.assert_allclose(file.read(2)[there], found.std, rtol=1e-11)
     with pytest.raises(InputError, match="also needs 'height', which cells do not have; give a raster"):
         cagp.write_map(model, tmp_path / "other.tif", 100)
+    with rasterio.open(dem, "r+") as source:
+        source.write(np.full((1, 40, 30), -9999.0, dtype="float32"))
+    with pytest.raises(InputError, match=r"no cell of .*dem.tif has data; choose another raster"):
+        cagp.write_map(model, tmp_path / "other.tif", dem)
     with pytest.raises(InputError, match="no band described as 'height', but 'slope'; rasterio's set_band_description"):
         cagp.write_map(model, tmp_path / "other.tif", raster(tmp_path / "slope.tif", names=("slope",)))
 

@@ -15,6 +15,8 @@ from sklearn.model_selection import LeaveOneOut
 import cagp
 from cagp.errors import InputError
 from cagp.estimator import CAGPRegressor
+from cagp.kernels import Coregionalised
+from cagp.means import ByQuantity
 
 RNG = np.random.default_rng(2)
 X, X_TEST = RNG.random((40, 2)), RNG.random((9, 2))
@@ -73,6 +75,26 @@ def test_auto_and_torch() -> None:
     for ours, theirs in zip(found, expected, strict=True):
         assert isinstance(ours, torch.Tensor)
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-9)
+
+
+def test_one_of_several_quantities_is_judged_by_its_own_observations() -> None:
+    """Of the other one, whose noise is right, 60 errors are small; those of this one are far larger than promised."""
+    rng = np.random.default_rng(5)
+    Z = np.column_stack([rng.random((90, 2)), np.arange(90) < 60])
+    y = np.sin(6 * Z[:, 1]) + np.where(Z[:, 2] == 0, 1.0, 0.1) * rng.normal(size=90)
+    kernel = Coregionalised.of(cagp.Matern32(0.5), [[1.0, 0.9], [0.9, 1.0]])
+    prior = cagp.Prior(kernel, mean=ByQuantity(2), noise_variance=0.01)
+    both = cagp.QuantitiesModel(["rough", "smooth"], prior.condition(Z, y, "cholesky"))
+    at, low, high = np.column_stack([X_TEST, np.zeros(9)]), [], []
+    for i in np.flatnonzero(Z[:, 2] == 0):
+        model = prior.condition(np.delete(Z, i, axis=0), np.delete(y, i), "cholesky")
+        own, there = model.predict(Z[i : i + 1]).observed(), model.predict(at).observed()
+        score = abs(y[i] - own.mean[0]) / own.std[0]
+        low.append(there.mean - score * there.std)
+        high.append(there.mean + score * there.std)
+    found = both["rough"].jackknife_interval(X_TEST, 0.9)
+    for ours, theirs in zip(found, (np.sort(low, axis=0)[2], np.sort(high, axis=0)[-3]), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
 def test_it_holds_at_least_twice_the_miss_less() -> None:

@@ -47,7 +47,8 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     assert "files-shards-z" in said
     # nothing beside them in their folder, which others read as a whole
     assert sorted((place / "files").iterdir()) == files
-    assert cagp.load(place / "other").store.features == ("x0",)
+    other = cagp.load(place / "other")
+    assert (other.store.features, other.target_name) == (("x0",), "z")
     asked = ("predict", place / "model", place / "new", "--observed", "--interval", 90, "--batch", 10)
     assert "Written" in quick(*asked)
     assert len(list((place / "new-predicted").glob("part-*"))) == 6  # two of each of three files with 17 rows or less
@@ -59,13 +60,15 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     assert "predictions come from the nearest of all" in quick("info", place / "model")
 
 
-def test_some_files_of_a_folder_have_shards_of_their_own(tmp_path: Path) -> None:
+def test_some_files_of_a_folder_have_shards_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, three = sorted(table(tmp_path / "d", *plane(60)).glob("*.parquet"))
     how: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "varying": False, "recalibrate": False}
     how |= {"transform": None, "mixture": False, "uncertainty": False, "rotate": False, "progress": False, "n_jobs": 1}
     found = [fit(files, "z", **how).store for files in ([one], [two], tmp_path / "d")]
     assert [each.folder.name for each in found] == ["d-0-shards-z", "d-1-shards-z", "d-shards-z"]
     assert fit([str(one), str(two), str(three)], "z", **how).store == found[2]
+    monkeypatch.chdir(tmp_path)
+    assert fit("d", "z", **how).store == found[2]  # from wherever it is asked for
     names = {_beside(files, "z").name for files in ([one, two], [two, one], [one, three], [str(one), str(two)])}
     assert len(names) == 3
     one.unlink()

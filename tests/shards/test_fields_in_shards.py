@@ -116,6 +116,7 @@ def test_several_files_are_one_grid(tmp_path: Path) -> None:
     paths = sorted(tmp_path.glob("*.nc"))
     lazy = fields.LazyField.opened(paths, "level")
     lazy.write(tmp_path / "pieces", HERE)
+    assert fields.LazyField.opened(paths[:1], "level").files == (paths[0],)
     rows = np.concatenate([parquet.read_table(each).to_pandas() for each in (tmp_path / "pieces").glob("piece-*")])
     wanted = observed(field, ("x", "y", "time"), "D", None)
     assert_array_equal(ordered(rows), ordered(np.column_stack([wanted.X, wanted.y])))
@@ -193,6 +194,24 @@ def test_a_grid_is_predicted_block_by_block(
         model.predict_to(grid, tmp_path / "sea.nc", n_jobs=1)
 
 
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")  # of format 3, which is what xarray writes by itself
+@pytest.mark.parametrize("version", [2, 3])
+def test_coordinates_may_be_lazy_and_of_any_store(version: int, model: ShardedModel, tmp_path: Path) -> None:
+    lat, lon = np.meshgrid(np.linspace(50, -50, 9), np.linspace(10, 60, 7), indexing="ij")
+    names, hours = np.array([f"row {i}" for i in range(9)], dtype=object), np.datetime64("2020-01-01T06", "ns")
+    whole = xr.Dataset({"depth": (("j", "i"), lat)}, {"lat": (("j", "i"), lat), "lon": (("j", "i"), lon)})
+    whole = whole.assign_coords(name=("j", names), hour=hours)
+    wanted = whole.cagp.predict(model, level=0.95)
+    whole.assign(depth=whole["depth"].chunk({"j": 4})).to_zarr(tmp_path / "grid.zarr", zarr_format=version)
+    read = xr.open_zarr(tmp_path / "grid.zarr")  # whose variables are cut differently
+    for number, grid in enumerate((tmp_path / "grid.zarr", read, whole.chunk({"j": 4}))):
+        found = xr.open_zarr(model.predict_to(grid, tmp_path / f"{number}.zarr", batch_size=20, n_jobs=1))
+        for name in ("lat", "lon", "name", "hour"):
+            assert_array_equal(found.coords[name], wanted.coords[name])
+        for name in ("mean", "std", "lower", "upper"):
+            assert_allclose(found[name], wanted[name], rtol=1e-10, atol=1e-10)
+
+
 def test_the_blocks_of_a_grid_lie_in_a_folder_of_their_own(model: ShardedModel, tmp_path: Path) -> None:
     grid, out = xr.Dataset(coords={"latitude": [0.0, 9.0], "longitude": [0.0, 9.0]}), tmp_path / "sea.zarr"
     precious = tmp_path / "sea.zarr.parts" / "precious.txt"
@@ -248,6 +267,7 @@ def test_the_command_line_knows_stores(tmp_path: Path) -> None:
         (lambda: sea().chunk().fillna(np.inf), {}, "has infinite values"),
         (lambda: sea(), {}, "store is for lazy fields"),
         (lambda: cube().chunk(), {"coords": ("x", "y")}, "also varies along"),
+        (lambda: sea().chunk().rename("lat"), {}, "is called 'lat' like its coordinate; rename it"),
         (lambda: sea().chunk(), {"noise_variance": sea() ** 2}, "noise_variance must be one number"),
         (lambda: sea().chunk(), {"kernel": "matern99"}, "kernel"),
     ],

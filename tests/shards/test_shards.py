@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -167,6 +168,14 @@ def test_the_globe_is_known_by_its_columns(tmp_path: Path) -> None:
     agree(found.predict(test), model.predict(test))
 
 
+def test_the_index_of_a_data_frame_is_no_feature(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x0": np.arange(90.0), "z": np.sin(np.arange(90))}).query("x0 % 3 > 0")
+    frame.to_parquet(tmp_path / "table.parquet")
+    assert "__index_level_0__" in parquet.read_schema(tmp_path / "table.parquet").names
+    assert write(tmp_path / "table.parquet", "z", tmp_path / "store", HERE).features == ("x0",)
+
+
 def test_a_dask_data_frame_is_read_and_predicted(tmp_path: Path) -> None:
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
@@ -178,6 +187,19 @@ def test_a_dask_data_frame_is_read_and_predicted(tmp_path: Path) -> None:
     assert fit(frame, "z", solver=NEAR, **options).store == found.store  # which is not written again
     with pytest.raises(InputError, match="shards of other data"):
         fit(frame.assign(z=0 * frame.z), "z", solver=NEAR, **options)
+    for other, message in (
+        (frame.rename(columns={"x0": "x9"}), "no column 'x0'; it has 'x9', 'x1', 'z'"),
+        (frame.assign(x0="a"), "column 'x0' has the type .*, and must be of numbers"),
+        (frame.assign(x0=frame.x0 > 0.5), "column 'x0' has the type bool"),
+        (frame.rename(columns={"x0": 7}), "a column called 7; names must be texts"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fit(other, "z", features=["x0", "x1"], store=tmp_path / "other", n_jobs=1)
+        with pytest.raises(InputError, match=message):
+            found.predict_to(other, tmp_path / "other", n_jobs=1)
+    with pytest.raises(InputError, match=r"such as like.compute\(\)"):
+        fit(frame, "z", like=frame, store=tmp_path / "other", n_jobs=1)
+    assert not (tmp_path / "other").exists()
     out = found.predict_to(frame[["x0", "x1"]], tmp_path / "out", n_jobs=1)
     assert_allclose(parquet.read_table(out)["mean"].to_numpy(), found.predict(X).mean, rtol=1e-10, atol=1e-12)
 
@@ -341,6 +363,21 @@ def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) ->
         cagp.load(folder)
 
 
+def test_a_model_is_of_the_shards_that_it_was_made_of(tmp_path: Path) -> None:
+    X, y = plane(200)
+    source, store = table(tmp_path / "table", X, y), tmp_path / "table-shards-z"
+    how: dict[str, Any] = {"kernel": "matern32", "varying": False, "recalibrate": False, "n_jobs": 1}
+    before = fit(source, "z", **how)
+    before.save(tmp_path / "model")
+    for place in (source, store):
+        shutil.rmtree(place)
+    again = fit(table(source, X[::-1], 100 + y), "z", **how)  # as many rows, at the same places
+    assert again.store.folder == before.store.folder
+    assert again.key != before.key
+    with pytest.raises(SavedModelError, match="were made anew, of other data or columns; fit again"):
+        cagp.load(tmp_path / "model")
+
+
 def test_what_needs_a_model_in_memory_is_refused(model: ShardedModel, tmp_path: Path) -> None:
     for name in ("average", "simulate", "with_more", "left_out", "recalibrated"):
         assert not hasattr(model, name)
@@ -464,6 +501,18 @@ def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) ->
     for more in ({"features": ["x0"]}, {"store": tmp_path / "other"}):
         with pytest.raises(InputError, match="is a store of the features 'x0', 'x1' already"):
             fit(model.store.folder, "z", n_jobs=1, **more)
+    ids = table(tmp_path / "ids", np.arange(2**60, 2**60 + 10)[:, None], np.arange(10.0))
+    with pytest.raises(InputError, match=r"0\.parquet: column 'x0' holds integers beyond 2\*\*53"):
+        fit(ids, "z", n_jobs=1)
+    for points in (X, X[0].tolist(), None):
+        with pytest.raises(InputTypeError, match="and predict take what is in memory"):
+            model.predict_to(points, tmp_path / "out", n_jobs=1)
+    for size in (0, -1):
+        with pytest.raises(InputError, match="batch_size must be at least 1"):
+            model.predict(X, batch_size=size)
+    with pytest.raises(InputTypeError, match="interval must be a real number"):
+        model.predict_to(ids, tmp_path / "out", interval="90%", n_jobs=1)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
     first = model.learned.prior
     with pytest.raises(InputTypeError, match="predicted by NearestNeighbours"):
         ShardedModel.of(first.condition(X, np.nan_to_num(y), "cholesky"), model.store, HERE)

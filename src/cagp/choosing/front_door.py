@@ -161,7 +161,7 @@ def fit_named(
         if own.together is True:
             raise InputError("together=True is for several quantities, observations of shape (n, q); there is one")
         return found(own.checked(data), started)
-    if isinstance(own.noise_variance, np.ndarray):
+    if own.noise_variance is not None and np.ndim(own.noise_variance):
         raise InputError("noise_variance of each observation is for one quantity; leave it out, or fit each by itself")
     called = list(targets or column_names(y) or [f"y{i + 1}" for i in range(values.shape[1])])
     for i, name in enumerate(called):

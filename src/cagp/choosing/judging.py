@@ -11,11 +11,19 @@ from ..model import Model
 from ..predicting.distributions import reach_of
 from ..recalibration import Recalibration
 from ..recalibration.diagnosis import LEFT_OUT, diagnose, from_gap_to_gap
-from ..recalibration.learning import GROUPS, cross_adjustment, in_whole_gaps, learn, learned_from, ordinary
+from ..recalibration.learning import (
+    GROUPS,
+    MISTAKEN,
+    as_new,
+    cross_adjustment,
+    in_whole_gaps,
+    learn,
+    learned_from,
+    ordinary,
+)
 from ..solvers.exact import EXACT_UP_TO
 from ..support import clock
 from ..support.validation import ArrayLike
-from .scoring import as_new
 from .search import JUDGES, CandidateSearch
 
 _ROUNDING = 1e-12
@@ -82,7 +90,7 @@ def judged(
     ).strip()
     if len(seen) < len(everyone):
         hold = diagnose(as_new(everyone, by).z).hold(0.95)
-        said += f" That is without outliers: with these, predicted like any new observation, 95% hold {hold}."
+        said += f" That is without outliers more than {MISTAKEN:g} standard deviations out: with these 95% hold {hold}."
     below = float((seen.mean < _TWO_SIDED * seen.std).mean())
     if model.transform is None and y.min() >= 0 and below > _A_FEW:
         said += f" {below:.0%} of these 95% intervals begin below 0, where no observation lies; transforms end there."

@@ -38,6 +38,7 @@ from ..transforms import Transform, named
 from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate, in_kind
 
 FURTHER: dict[str, Any] = {"fit_options": fit_hyperparameters, "condition_options": Prior.condition}
+_NOT_FURTHER = {"self", "prior", "X", "y", "solver"}  # what ``cagp.fit`` hands on itself
 LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
 
 _SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entries; for sixteen times as many, twice
@@ -132,6 +133,11 @@ class Options:
     )
     progress: bool | None = field(default=None, metadata=_about("Whether to show a bar.", estimator=None, command=None))
 
+    def __post_init__(self) -> None:
+        for each in fields(self):  # NumPy has a yes and a no of its own, which are neither True nor False
+            if isinstance(value := getattr(self, each.name), np.bool_):
+                object.__setattr__(self, each.name, bool(value))
+
     def checked(self, data: TrainingData) -> FitRequest:
         """What is to be done with the data; what cannot be done is refused here."""
         for each in fields(self):
@@ -144,9 +150,9 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
     n = len(data.y)
     if name in ("uncertainty", "varying", "rotate", "together"):
         _flag_or_auto(value, name)
-    if name == "mixture" and not isinstance(value, (bool, np.bool_)):
+    if name == "mixture" and not isinstance(value, bool):
         raise InputError(f"mixture must be True or False, got {value!r}")
-    if name == "ard" and not (value is None or isinstance(value, (bool, np.bool_))):
+    if name == "ard" and not (value is None or isinstance(value, bool)):
         raise InputError(f"ard must be True, False or None, got {value!r}")
     if name in FURTHER and value is not None:
         _further_options(value, name)
@@ -183,7 +189,7 @@ def _further_options(value: Any, name: str) -> None:
     """Refuse what are no options of the function that an option is for."""
     if not isinstance(value, Mapping):
         raise InputTypeError(f'{name} must be a dict such as {{"memory_budget": 1e9}}, got {value!r}')
-    if unknown := set(value) - (known := {*signature(FURTHER[name]).parameters} - {"self", "prior", "X", "y"}):
+    if unknown := set(value) - (known := {*signature(FURTHER[name]).parameters} - _NOT_FURTHER):
         raise InputError(f"{name} has {', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}")
 
 
@@ -197,7 +203,7 @@ def check_recalibrate(recalibrate: Any, n: int) -> None:
 
 
 def _flag_or_auto(value: Any, name: str) -> None:
-    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, str) and value == "auto"):
+    if not isinstance(value, bool) and not (isinstance(value, str) and value == "auto"):
         raise InputError(f'{name} must be True, False or "auto", got {value!r}')
 
 
@@ -222,7 +228,10 @@ class FitRequest:
         each = len(data.y) >= PER_COLUMN * p if options.ard is None else bool(options.ard)
         asked = options.globe if options.globe is not None or self.given is not None else data.globe
         globe = None if asked is None or not np.size(asked) else column_numbers(asked, "globe", data)
-        self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
+        times = column_numbers(options.times, "times", data)
+        if both := set(times) & set(globe or ()):
+            raise InputError(f"globe and times both name column {min(both)}, which is one or the other")
+        self.groups = column_groups(data.X, globe, times, each)
         if "spherical" in self.kinds:  # refuses more than three columns
             in_kind(starting_kernel(self.groups, 1.0)[0], "spherical")(data.X[:1], data.X[:1])
         self.like = None if options.like is None else data.places(options.like, "like")

@@ -17,10 +17,11 @@ from scipy.special import ndtr
 from ..left_out import leave_out
 from ..model import Model
 from ..predicting.conditioned import Conditioned
+from ..recalibration.learning import as_new
 from ..solvers.exact import EXACT_UP_TO
 from ..support.numbers import number
 from .candidates import CandidatePrior
-from .scoring import as_new, clearly_worse, normal_crps
+from .scoring import clearly_worse, normal_crps
 from .search import CandidateSearch, FittedCandidate
 
 WHAT = "a noise of their own for outliers"

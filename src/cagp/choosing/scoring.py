@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
-from ..left_out import Geometry, LeftOut, Mixture, StandIns, leave_out, leave_out_of, who_judges
+from ..left_out import Geometry, LeftOut, StandIns, leave_out, leave_out_of, who_judges
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
 from ..recalibration.learning import ordinary
@@ -69,7 +69,7 @@ class JudgingSet:
         return isinstance(self.which, StandIns)
 
     def left_out(self, model: Model) -> LeftOut:
-        """What a model predicts for them, without those that it takes for outliers."""
+        """What a model predicts for them, as for new observations, without outliers that are mistakes."""
         return ordinary(leave_out(model, self.which, another=self.geometry, place=self.place), model)
 
     def scores(self, model: Model) -> LeftOutScores:
@@ -153,19 +153,6 @@ def leverage(X: np.ndarray) -> np.ndarray:
     told = values > _ROUNDING * values.max(initial=0.0)
     across = centred @ (vectors[:, told] / np.sqrt(values[told] * len(X)))
     return np.asarray(1 / len(X) + np.square(across).sum(axis=1))
-
-
-def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:
-    """Left-out predictions with the noise of new observations: that an observation was an outlier is not foreseen."""
-    if all(each.prior.noise_factors is None for each in mixture.components):
-        return found
-    more = np.zeros(len(found))
-    for weight, each in zip(mixture.weights, mixture.components, strict=True):
-        own, new = (prior.noise(each.X) for prior in (each.prior, replace(each.prior, noise_factors=None)))
-        more += weight * (own - new).cpu().numpy()[found.index]
-    # what is left of a large number less nearly the same one has the digits of the large one
-    least = np.finfo(float).eps * found.std**2
-    return replace(found, std=np.sqrt(np.maximum(found.std**2 - more, least)))
 
 
 def normal_crps(error: np.ndarray, std: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from ..hyperparameters.named import in_sentences
 from ..hyperparameters.search_space import NOISE
 from ..hyperparameters.starting_prior import NOISE_SHARE, scale_of, starting_kernel
 from ..kernels import Coregionalised, Kernel, NoiseByQuantity, Sum
-from ..left_out import Geometry, StandIns
+from ..left_out import FEWEST, Geometry, StandIns
 from ..means import ByQuantity
 from ..model import Model
 from ..prior import Prior
@@ -45,6 +45,7 @@ _JUDGED = 1000  # so many observations of each quantity are left out where their
 _STANDING_IN = 500  # and so many stand in for others, whose members are of all quantities
 _NEIGHBOURS_EACH = 50  # of so many times q + 1 neighbours each quantity has enough
 _DEGREES = {None: 0, "constant": 0, "linear": 1, "quadratic": 2}
+_OF_ONE = {"bounds", "fix_noise", "known_noise", "terms"}  # options of a fit that name what one quantity has
 _NEIGHBOURS, _TOLERANCE = 30, 1e-5
 _TRIED = (
     "Models of all quantities together were compared with each by itself by left-out observations. The CRPS is in "
@@ -81,6 +82,11 @@ class SeveralQuantities:
         self.why_not = _why_not(self.requests[0])
         if options.together is True and self.why_not:
             raise InputError(f"together=True, but {self.why_not}; leave it out, or leave out together")
+        few = [name for name, own in zip(names, self.each, strict=True) if len(own.y) < FEWEST]
+        if few and options.together is not True:
+            self.why_not = (
+                f"of {listed(few)} there are fewer than {FEWEST} observations, too few to tell what others say"
+            )
 
     def model(self, found: Callable[[FitRequest, float], Model]) -> QuantitiesModel:
         """The model of all quantities together where it pays, or of each by itself, as the search ``found`` it."""
@@ -123,10 +129,14 @@ class SeveralQuantities:
 
 def _why_not(request: FitRequest) -> str:
     """What was asked for that is about one quantity, "" where nothing was."""
+    asked = request.options
     if request.given is not None:
         return "a whole kernel was given, which is that of one quantity"
-    if request.by_hand or request.options.mean not in _DEGREES:
+    if request.by_hand or request.regression is not None or _OF_ONE & set(asked.fit_options or {}):
         return "noise, a known mean or hyperparameters were given, which are those of one quantity"
+    for name in ("uncertainty", "varying", "rotate"):
+        if getattr(asked, name) not in (False, "auto"):
+            return f"{name}=True is for models of one quantity"
     return ""
 
 
@@ -186,6 +196,8 @@ class _Comparison:
         most = JUDGES // len(each)
         right = [judged(model, None, asked.recalibrate, asked.seed, most=most) for model in each]
         error_bars = [f"{name}: {words}" for name, (_, words) in zip(task.names, right, strict=True)]
+        if asked.like is not None:
+            error_bars.append("All of this is about places next to data: nothing stood in for the points of like here.")
         return task.told([model for model, _ in right], said, self._chosen(best), error_bars, table)
 
     # --- the candidates -------------------------------------------------------------------------------------------

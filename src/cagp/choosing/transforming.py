@@ -21,6 +21,7 @@ _MORE_LIKELY = 5.0  # by so much a transform must raise the log-likelihood for a
 _BETTER = 0.02  # by so much of the score without it a transform must be better to be taken
 # By so much the root mean square error of the mean may be worse with a transform; beyond chance, and in any case.
 _WORSE, _MUCH_WORSE = 0.02, 0.1
+_SHARES = 0.1  # below it the logit of a share is its logarithm, and numbers may be of any unit
 _SMALL_POWER = 0.35  # powers up to this one have the square root as a milder one
 
 
@@ -150,7 +151,7 @@ def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transfor
     kinds: tuple[type[Transform], ...]
     if y.min() >= 0 and y.min() <= np.ptp(y):
         kinds = (Log, BoxCox) if y.min() > 0 else (BoxCox,)
-        if y.min() > 0 and y.max() < 1:
+        if y.min() > 0 and _SHARES < y.max() < 1:
             kinds = (*kinds, Logit)
     else:
         kinds = (YeoJohnson, SinhArcsinh)

@@ -195,7 +195,7 @@ def chosen(
     Several may be modelled together. ``about`` is what ``fit_named`` is told beside the values.
     """
     options, fitted = _options(estimator, len(X), noise, like, how), []
-    if Y.shape[1] > 1 and estimator.together is not False:
+    if Y.shape[1] > 1 and estimator.together not in [False]:
         found: Any = fit_named(X, Y, **about, crs=estimator.crs_, **options | {"together": estimator.together})
         return cast(QuantitiesModel, found)
     for column in Y.T:

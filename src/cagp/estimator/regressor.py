@@ -214,7 +214,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, which agree exactly and so tell of little noise. A mean of several measurements is something else: its
         noise is that of one over their number, and goes into ``noise_variance``.
         """
-        names, several = column_names(y), self.together is not False and is_several(y)
+        names, several = column_names(y), self.together not in [False] and is_several(y)
         X, y = self._training(X, y, gaps=several)
         if sample_weight is not None:
             rows = repeated_rows(sample_weight, len(X), self.noise_variance, self.alpha)

@@ -117,14 +117,19 @@ def find_axes(grid: Gridded, names: Sequence[str] | None, time_unit: str) -> tup
 
 def coordinates_of(grid: Gridded, columns: Sequence[str], kernel: Kernel) -> list[str] | None:
     """The coordinates of ``grid`` that are the ``columns`` of a model: of the same name, or the only latitude or
-    longitude, which the ``kernel`` and the names of the columns tell. None where they do not tell.
+    longitude, which the ``kernel`` and the names of the columns tell. None for columns without names.
     """
     roles = [_NAMES.get(name.lower(), "") for name in columns]
     for pair in geographic_columns(kernel, range(len(columns))):
         for column, role in zip(pair, _UNITS_OF, strict=False):
             roles[column] = role
-    if any(not role and name not in grid.coords for name, role in zip(columns, roles, strict=True)):
-        return None
+    if missing := [name for name, role in zip(columns, roles, strict=True) if not role and name not in grid.coords]:
+        if not missing[0]:
+            return None
+        raise InputError(
+            f"the grid has no coordinate {missing[0]!r}, as a column of the model is called, there are "
+            f"{sorted(map(str, grid.coords))}; rename one, or give coords=(...) for the columns {tuple(columns)}"
+        )
     return [
         name if name in grid.coords else _only(grid, role, hint=True) for name, role in zip(columns, roles, strict=True)
     ]

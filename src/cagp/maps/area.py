@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..tables.vector import read_frame
 from .cells import Bounds, Cells, Tile
 
 _EDGES = 100  # pieces of an edge as long as the mask is wide, each straight in the system of the model
+_TURNS = (0, 360, -360)  # in which longitudes may be written
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,12 @@ class Area:
         if isinstance(mask, Area):
             return mask
         file = isinstance(mask, (str, Path))
-        name = str(mask) if file else "mask"
+        name, kind = (str(mask),) * 2 if file else ("mask", type(mask).__name__)
         if file and not Path(mask).is_file():
             raise InputError(f"the mask {name} is not a file")
         frame = read_frame(Path(mask)) if file else mask
         if not has_geometry(frame):
-            raise InputError(f"mask must be a file or a GeoDataFrame of polygons, got {type(mask).__name__}")
+            raise InputError(f"mask must be a file or a GeoDataFrame of polygons, got {kind}")
         shapes = frame.geometry.dropna()
         shapes = shapes[~shapes.is_empty]
         if not len(shapes) or set(shapes.geom_type) - {"Polygon", "MultiPolygon"}:
@@ -70,14 +72,22 @@ class Area:
     def holds(self, x: np.ndarray, y: np.ndarray, globe: bool) -> np.ndarray:
         """Which points (n,) lie in one of the polygons; longitudes in any turn on the ``globe``."""
         shapely = optional("shapely", "a mask", "geo")
-        turns = (0, 360, -360) if globe else (0,)
-        whole = shapely.union_all(self.polygons)
-        return np.asarray(np.any([shapely.contains_xy(whole, x + turn, y) for turn in turns], axis=0))
+        tree, found = shapely.STRtree(self.polygons), np.zeros(len(x), dtype=bool)  # no union: polygons may be invalid
+        for turn in _TURNS if globe else (0,):
+            found[tree.query(shapely.points(x + turn, y), predicate="within")[0]] = True
+        return found
 
     def inside(self, cells: Cells, tile: Tile) -> np.ndarray:
-        """Which cells of a tile have their centre inside, (rows, columns)."""
+        """Which cells of a tile have their centre inside, (rows, columns); longitudes in any turn on the globe."""
         features = optional("rasterio.features", "a mask", "geo")
-        return np.asarray(features.geometry_mask(self.polygons, tile.shape, cells.transform(tile), invert=True))
+        polygons = self._turned if cells.crs is not None and is_globe(cells.crs) else self.polygons
+        return np.asarray(features.geometry_mask(polygons, tile.shape, cells.transform(tile), invert=True))
+
+    @cached_property
+    def _turned(self) -> tuple[Any, ...]:
+        """Polygons in degrees, and the same a turn further east and west."""
+        translate = optional("shapely.affinity", "a mask", "geo").translate
+        return tuple(translate(each, turn) for turn in _TURNS for each in self.polygons)
 
     @property
     def content(self) -> bytes:

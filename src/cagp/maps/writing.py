@@ -157,6 +157,8 @@ class MapOfModel:
     def tiles(self) -> tuple[Tile, ...]:
         """All tiles that have a cell which is wanted."""
         wanted = tuple(tile for tile in self.cells.tiles() if self.inside(tile).any())
+        if not wanted and self.area is None:
+            raise InputError(f"no cell of {self.cells.raster} has data; choose another raster")
         if not wanted:
             raise InputError("no cell has its centre in the mask; choose smaller cells or another mask")
         return wanted

@@ -184,9 +184,10 @@ def jackknife_interval(
         wrong = "the noise of the training observations, one variance each, says nothing about new ones"
         raise InputError(f"{wrong}; give noise_variance, one number or one per test point")
     noises = not_negative_each(noise, "noise_variance", len(test)).to(model.device)
-    n = len(model.y)
+    own = model.recipe.judging  # of one quantity of several these are its observations
+    n = len(own)
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "jackknife+", "raise memory_budget")
-    found = leave_out_of(model, np.arange(n))
+    found = leave_out_of(model, own)
     if len(found) < n:
         lost = f"{n - len(found)} observations are not determined by the others"
         raise InputError(f"{lost}; jackknife+ needs all of them")
@@ -196,6 +197,7 @@ def jackknife_interval(
     for part in torch.arange(len(test), device=model.device).split(max(1, _ENTRIES // n)):
         (posterior,) = solve([model], test[part], Output(model.device))
         weights, mean, variance = (each.double() for each in (posterior.weights.T, posterior.mean, posterior.variance))
+        weights = weights[:, own]
         without = mean[:, None] - weights * error
         spread = (variance[:, None] + (weights * std).square() + noises[part, None]).sqrt() * (error.abs() / std)
         both = torch.stack([without - spread, -without - spread])

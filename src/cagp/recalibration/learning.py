@@ -47,6 +47,9 @@ _IN_BAND_OF_STAND_INS = 50  # independent ones: several bands of fewer would be 
 _NEW, _PREDICTED, _OPERATIONS = 0.01, 20_000, 3e10
 _FEWEST_IN_GAPS = 100  # where many are wrong together, more are needed than FEWEST
 
+MISTAKEN = 6.0
+"""Outliers further out, in standard deviations, are mistakes; others are tails, which new observations have as well."""
+
 GROUPS = 5
 """Left-out observations that recalibrate one another are in so many groups: each learns from almost all of them."""
 
@@ -128,13 +131,34 @@ def brought_up_to_date(mixture: Mixture, margins: Margins | None) -> Margins | N
     return learn(mixture, None, None if all_of_them else margins.single, margins.seed, progress=False)
 
 
-def ordinary(found: LeftOut, mixture: Mixture) -> LeftOut:
-    """Left-out predictions without those of outliers: what error bars promise, they promise of the others."""
-    others = ~np.isin(found.index, mixture.components[0].prior.outliers)
-    if others.all() or not others.any():
+def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:
+    """Left-out predictions with the noise of new observations: that an observation was an outlier is not foreseen."""
+    if all(each.prior.noise_factors is None for each in mixture.components):
         return found
-    how = f"{found.how} {int((~others).sum()):,} of them, taken for outliers, are not in the result."
-    return replace(found.some(others), how=how)
+    more = np.zeros(len(found))
+    for weight, each in zip(mixture.weights, mixture.components, strict=True):
+        own, new = (prior.noise(each.X) for prior in (each.prior, replace(each.prior, noise_factors=None)))
+        more += weight * (own - new).cpu().numpy()[found.index]
+    # what is left of a large number less nearly the same one has the digits of the large one
+    least = np.finfo(float).eps * found.std**2
+    return replace(found, std=np.sqrt(np.maximum(found.std**2 - more, least)))
+
+
+def ordinary(found: LeftOut, mixture: Mixture) -> LeftOut:
+    """Left-out observations predicted like new ones, without outliers that are mistakes: error bars promise that they
+    hold the rest, others that were taken for outliers among them.
+    """
+    found = as_new(found, mixture)
+    usual = _usual(found, mixture)
+    if usual.all() or not usual.any():
+        return found
+    how = f"{found.how} {int((~usual).sum()):,} of them, outliers more than {MISTAKEN:g} standard deviations out, are "
+    return replace(found.some(usual), how=f"{how}not in the result.")
+
+
+def _usual(found: LeftOut, mixture: Mixture) -> np.ndarray:
+    """Which observations (n,), predicted like new ones, are no outliers that are mistakes."""
+    return ~(np.isin(found.index, mixture.components[0].prior.outliers) & (np.abs(found.z) > MISTAKEN))
 
 
 def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibration:
@@ -176,8 +200,8 @@ def in_whole_gaps(
     left_out, component = leave_out_gaps(mixture, like, seed), mixture.components[0]
     if left_out is None:
         return None
-    found, gaps = left_out
-    usual = ~np.isin(found.index, component.prior.outliers)
+    found, gaps = as_new(left_out[0], mixture), left_out[1]
+    usual = _usual(found, mixture)
     found, gaps, reshape = found.some(usual), gaps.some(usual), None
     if isinstance(margins, Recalibration):
         X, distance = (torch.from_numpy(each).to(component.device) for each in (found.X, found.distance))

@@ -62,6 +62,11 @@ class LazyField:
     axes: tuple[Axis, ...]
     files: tuple[Path, ...] = ()
 
+    def __post_init__(self) -> None:
+        *places, name = self.columns
+        if name in places:
+            raise InputError(f"the field is called {name!r} like its coordinate; rename it: field.rename('values')")
+
     @classmethod
     def opened(cls, source: Any, target: str, coords: Sequence[str] | None = None) -> LazyField:
         """The variable ``target`` of a Zarr store or of NetCDF files, at these coordinates: by default those along the
@@ -75,7 +80,7 @@ class LazyField:
         field = dataset[target]
         along = [str(dim) for dim in field.dims if field.sizes[dim] > 1]
         found = laid_out(field, coords or (along if set(along) <= set(field.coords) else None), "D")
-        return cls(*found, () if field.chunks else (Path(source),))
+        return cls(*found, () if field.chunks else tuple(_paths(source)))
 
     @property
     def columns(self) -> list[str]:
@@ -89,7 +94,7 @@ class LazyField:
 
         places = [self.flat.coords[axis.name].values for axis in self.axes]
         every = [path for file in self.files for path in (file, *sorted(file.rglob("*")))]
-        seen = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in every]
+        seen = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in every]
         return str(tokenize(self.columns, places, seen, None if self.files else self.flat.data))
 
     @property
@@ -149,7 +154,7 @@ def opened(source: Any) -> Any:
     xr = optional("xarray", "Zarr stores and NetCDF files", "xarray")
     if not isinstance(source, (str, Path, list, tuple)):
         return source
-    paths = [Path(each) for each in ([source] if isinstance(source, (str, Path)) else source)]
+    paths = _paths(source)
     if gone := [path for path in paths if not path.exists()]:
         raise InputError(f"{gone[0]} does not exist")
     try:
@@ -158,6 +163,10 @@ def opened(source: Any) -> Any:
         return xr.open_dataset(paths[0], engine="zarr" if paths[0].is_dir() else None, cache=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{source} cannot be read as a grid ({error})") from error
+
+
+def _paths(source: Any) -> list[Path]:
+    return [Path(each) for each in ([source] if isinstance(source, (str, Path)) else source)]
 
 
 def cut(array: Any, most: int) -> list[Region]:

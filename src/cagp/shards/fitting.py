@@ -28,7 +28,7 @@ from ..left_out import FEWEST
 from ..solvers import NearestNeighbours, as_solver
 from .fields import FieldAxes, LazyField, is_grid, opened, some_points
 from .sharded import ShardedModel
-from .sources import files_of, is_frame, is_source, names_of, parts_of
+from .sources import files_of, is_frame, is_source, names_of, parts_of, require_columns
 from .store import DESCRIPTION, SAMPLE, Rows, Store
 from .surroundings import Metric, Surroundings
 from .work import Workers, workers
@@ -107,7 +107,9 @@ def fit(
     if target in names or len({*names}) < len(names):
         raise InputError(f"features must be different columns, and not the target {target!r}; got {names}")
     options["like"] = _places(like, names, field)
-    if known is None and not is_frame(data):
+    if known is None and is_frame(data):
+        require_columns(data, [*names, str(target)])
+    elif known is None:
         some = _beginning(data, [*names, str(target)])
         few = {"recalibrate": "auto"} if len(some.y) < FEWEST else {}  # which says nothing of all rows
         if len(some.y) > 1:  # a field may begin with cells that are missing
@@ -116,7 +118,7 @@ def fit(
         kept = known or write(data, str(target), store or _beside(source, str(target)), by, names)
         rows, whole, options["like"] = working_set(kept, by, options)
         learned = fit_named(rows.X, rows.y, kept.features, units, whole=whole, progress=progress, **options)
-        return ShardedModel.of(learned, kept, by)
+        return ShardedModel.of(learned.replace(target_name=kept.target), kept, by)
 
 
 def columns_of(source: Any, target: str) -> list[str]:
@@ -173,6 +175,8 @@ def _places(like: Any, names: Sequence[str], field: LazyField | FieldAxes | None
         return some_points(field.axes, field.longitudes, opened(like), _LIKE)
     if not is_source(like):
         return like
+    if is_frame(like):
+        raise InputError("like is a Dask data frame; give points, such as like.compute(), or Parquet files of points")
     parts, _ = parts_of(like, names)
     size = sum(part.rows for part in parts)
     chosen = np.sort(np.random.default_rng(0).choice(size, min(size, _LIKE), replace=False))

@@ -43,7 +43,10 @@ def predict_grid(
     _, spread, dims = request.columns.within(grid)
     sizes = tuple(grid.sizes[dim] for dim in dims)
     template = predict_on(request, grid, _chunks(grid, dims, sizes, most), False)
-    key = str(tokenize(observed, level, model.key, dict(template.chunks), *(each.data for each in spread)))
+    template = template.assign_coords(template.coords.to_dataset().compute().coords)  # lazy ones would not be written
+    template = template.drop_encoding()  # which says how another file has them
+    blocks = dict(template["mean"].variable.chunksizes)
+    key = str(tokenize(observed, level, model.key, blocks, *(each.data for each in spread)))
     parts = out.with_name(f"{out.name}.parts")
     if _is_done(out, key):
         by.tell(f"all of {out} was there")
@@ -107,7 +110,10 @@ def _chunks(grid: Any, dims: Any, sizes: tuple[int, ...], most: int) -> dict[str
     """How the prediction is cut: as the grid is where its chunks are small, else in blocks of about so many cells."""
     from dask.array.core import normalize_chunks
 
-    own = grid.chunksizes
+    try:
+        own = grid.chunksizes
+    except ValueError:  # its variables are cut differently
+        own = {}
     previous = tuple(own.get(dim, (size,)) for dim, size in zip(dims, sizes, strict=True)) if own else None
     limits: Any = {"limit": 8 * most, "dtype": np.float64, "previous_chunks": previous}
     blocks = normalize_chunks("auto", shape=sizes, **limits)

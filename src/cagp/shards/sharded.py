@@ -42,10 +42,10 @@ from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
 from ..support.atomic_files import begun, fill_folder, one_writer, remove, remove_partial, whole_file, write_atomically
 from ..support.progress import progress as progress_bar
-from ..support.validation import ArrayLike, count
+from ..support.validation import ArrayLike, count, fraction
 from .fields import is_grid
 from .grids import predict_grid
-from .sources import Part, identity_of, is_frame, parts_of
+from .sources import Part, identity_of, is_frame, parts_of, require_columns
 from .store import Rows, Store
 from .surroundings import Far, Metric, Surroundings
 from .work import Workers, workers
@@ -54,7 +54,7 @@ _BATCH = 8192  # places that are looked at together
 _PIECE = 250_000  # points of a file of predictions, at most: a kill loses what is under way
 _MODEL, _JOB, _POINTS = "_model", "_job.json", "_points"  # names that readers of Parquet folders pass over
 _FORMAT, _VERSION = "cagp shards model", 1
-_ENTRIES = {"format", "format_version", "cagp_version", "created", "store", "parts", "near", "far"}
+_ENTRIES = {"format", "format_version", "cagp_version", "created", "store", "key", "parts", "near", "far"}
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RuntimeError)
 _DAMAGED = (*_WRONG, OSError, EOFError, BadZipFile, struct.error, zlib.error)  # of a file to read
 _OWN = (_MODEL, _JOB, _POINTS, ".partial-")  # before the job is known
@@ -146,6 +146,7 @@ class ShardedModel:
         """
         if stop is not None:
             raise InputError(f"stop is for solvers with iterations, and nearest neighbours have none; got {stop!r}")
+        most = _BATCH if batch_size is None else count(batch_size, "batch_size", minimum=1)
         test, _ = self.learned.test_points(X_test)
         X = test.cpu().numpy()
         means, variances = np.empty((2, len(self.around), len(X)))
@@ -153,7 +154,7 @@ class ShardedModel:
         with progress_bar("predict", len(X) * len(self.around), progress) as advance:
             for i, (component, around) in enumerate(zip(self.learned.components, self.around, strict=True)):
                 at = around.metric(X)
-                for batch in around.batches(at, batch_size or _BATCH):
+                for batch in around.batches(at, most):
                     rows, near, _ = around.find(at[batch], _solver(component).k)
                     means[i, batch], variances[i, batch] = self._solved(component, around, rows, near, X[batch])
                     if i == 0 and distance is not None:
@@ -219,8 +220,7 @@ class ShardedModel:
         those shards are read that are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file;
         its blocks lie in OUT.parts until all are done.
         """
-        if not 0 < interval < 1:
-            raise InputError(f"interval must be between 0 and 1, got {interval!r}")
+        interval = fraction(interval, "interval")
         place, most = Path(out), _PIECE if batch_size is None else count(batch_size, "batch_size", minimum=1)
         if is_grid(points):
             with workers(n_jobs, memory_limit, progress) as by:
@@ -228,9 +228,9 @@ class ShardedModel:
             return place
         if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
-        pieces, names = (
-            ([], []) if is_frame(points) else self._pieces(points, most)
-        )  # what is wrong with files is said before work
+        if is_frame(points):  # what is wrong with points is said before work
+            require_columns(points, self.store.features)
+        pieces, names = ([], []) if is_frame(points) else self._pieces(points, most)
         asked = [observed, interval, self.key, most, identity_of(points)]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         with begun(place):
@@ -282,8 +282,9 @@ class ShardedModel:
                     np.savez(parts / f"around-{i}.npz", each.metric.origin.numpy(), each.low, each.high, *scales, *rows)
                 near = [[leaf for leaf, _ in each.metric.near] for each in self.around]
                 far = [[counts for _, *counts in each.far] for each in self.around]
-                known = {"store": str(self.store.folder), "parts": parts.name, "near": near, "far": far}
-                write_description(at / IN_SHARDS, {"format": _FORMAT, "format_version": _VERSION, **known})
+                of = {"store": str(self.store.folder), "key": self.store.key, "parts": parts.name}
+                known = {"format": _FORMAT, "format_version": _VERSION, "near": near, "far": far}
+                write_description(at / IN_SHARDS, known | of)
 
         return fill_folder(place, fill)
 
@@ -304,6 +305,8 @@ def _read(place: Path) -> ShardedModel:
         known = description_in(place, IN_SHARDS, _FORMAT, {_VERSION: (_ENTRIES,)})
         store, parts = Store.open(known["store"]), place / require_parts(known["parts"])
         learned = load_model(parts / "learned")
+        if store.key != known["key"]:
+            raise ValueError(f"the shards in {store.folder} were made anew, of other data or columns; fit again")
         if len(store.features) != learned.X.shape[1]:
             raise ValueError(f"it is of other features than {store.folder}")
         around = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, TableError
+from ..errors import InputError, InputTypeError, TableError
 from ..support.advice import optional
 from .fields import LazyField
 
@@ -52,11 +52,15 @@ class Part:
 
     def numbers(self, table: Any, columns: Sequence[str]) -> np.ndarray:
         """``read`` of a ``table`` that has these columns."""
-        from pyarrow import float64
+        from pyarrow import ArrowInvalid, float64
 
         found = np.empty((self.rows, len(columns)))
         for i, name in enumerate(columns):
-            found[:, i] = table.column(name).cast(float64()).to_numpy()
+            try:
+                found[:, i] = table.column(name).cast(float64()).to_numpy()
+            except ArrowInvalid as error:
+                held = "integers beyond 2**53, which float64 cannot represent"
+                raise InputError(f"{self.path}: column {name!r} holds {held}; subtract an offset before") from error
         if not (finite := np.isfinite(found)).all():
             row, column = np.argwhere(~finite)[0]
             raise InputError(
@@ -115,7 +119,12 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
 
 def files_of(source: Any) -> list[Path]:
     """The Parquet files of a folder, in the order of their names; or those that are given."""
-    given = [source] if isinstance(source, (str, Path)) else list(source)
+    given = [source] if isinstance(source, (str, Path)) else source
+    if not isinstance(given, (list, tuple)) or not all(isinstance(each, (str, Path)) for each in given):
+        raise InputTypeError(
+            f"data in shards are Parquet files, a folder of them or a Dask data frame, got {type(source).__name__}; "
+            "cagp.fit and predict take what is in memory"
+        )
     found = list[Path]()
     for each in map(Path, given):
         if each.is_dir():
@@ -131,15 +140,33 @@ def files_of(source: Any) -> list[Path]:
 
 
 def names_of(source: Any) -> list[str]:
-    """The names of the columns of a source."""
-    return list(source.columns) if isinstance(source, LazyField) or is_frame(source) else parts_of(source)[1]
+    """The names of the columns of a source, without the index of a data frame that has no name."""
+    if isinstance(source, LazyField) or is_frame(source):
+        return list(source.columns)
+    return [name for name in parts_of(source)[1] if not name.startswith("__index_level_")]
+
+
+def require_columns(frame: Any, columns: Sequence[str]) -> None:
+    """Refuse a Dask data frame that has not these columns, or no numbers in one, before it is worked out."""
+    from pandas.api import types
+
+    kinds = frame.dtypes
+    if strange := [name for name in kinds.index if not isinstance(name, str)]:
+        raise InputError(f"the data frame has a column called {strange[0]!r}; names must be texts: rename it")
+    for name in columns:
+        if name not in kinds.index:
+            raise InputError(f"the data frame has no column {name!r}; it has {', '.join(map(repr, kinds.index))}")
+        if types.is_bool_dtype(kinds[name]) or not types.is_numeric_dtype(kinds[name]):
+            raise InputError(
+                f"the data frame's column {name!r} has the type {kinds[name]}, and must be of numbers; convert it"
+            )
 
 
 def identity_of(source: Any) -> Any:
     """What tells Parquet files, or a Dask data frame, from others, and from themselves when they have changed."""
     if is_frame(source):
         return source._name
-    files = {str(path): path.stat() for path in files_of(source)}
+    files = {str(path.resolve()): path.stat() for path in files_of(source)}
     return [(path, each.st_size, each.st_mtime_ns) for path, each in files.items()]
 
 

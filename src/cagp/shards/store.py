@@ -78,7 +78,8 @@ PLAIN |= {"write_page_checksum": True}
 @dataclass(frozen=True)
 class Store:
     """The observations of a ``folder``: the names of their ``features`` and of the ``target``, how many ``rows`` each
-    tile has, and each ``block`` of it but the last one. ``field`` says what columns are that were coordinates.
+    tile has, and each ``block`` of it but the last one. ``field`` says what columns are that were coordinates, and
+    ``key`` of what it was made.
     """
 
     folder: Path
@@ -87,6 +88,7 @@ class Store:
     rows: tuple[int, ...]
     block: int
     field: FieldAxes | None = None
+    key: str = ""
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # not what was read
@@ -105,7 +107,7 @@ class Store:
             if not (names and sum(rows) and all(isinstance(each, str) for each in (*names, target))):
                 raise ValueError
             block = count(known["block"], "block", minimum=1)
-            found = cls(place.resolve(), names, target, rows, block, field)
+            found = cls(place.resolve(), names, target, rows, block, field, str(known["key"]))
             for tile, own in enumerate(rows):  # a number takes 8 bytes, and what is announced is made room for
                 if 8 * own * (len(names) + 2) > found.tile(tile).stat().st_size:
                     raise ValueError(f"{found.tile(tile).name} has not as many rows as it says")

@@ -52,7 +52,7 @@ def write(
             _begin(place, key)
             _fill(place, source, chosen, target, key, tile, block, by)
         found = Store.open(place)
-        _require(json.loads((place / DESCRIPTION).read_text(encoding="utf-8")).get("key") == key, place)
+        _require(found.key == key, place)
         for each in (place, place / "tiles"):
             remove_partial(each)
         for name in (_DEALT, _SOURCE, _BEGUN):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,10 @@ def _learned(column: Any, name: str, frame: _Frame) -> Encoding | None:
         return Encoding(name, "date", zoned=_zoned(kind))
     if values.dtype.kind == "b" or getattr(kind, "kind", None) == "b":
         return Encoding(name, "boolean")
+    dates = f"turn the column into dates first, in pandas with pd.to_datetime({frame.argument}[{name!r}])"
+    for row, each in enumerate(values if values.dtype.kind == "O" else ()):
+        if isinstance(each, date) and each == each:  # what is missing is none
+            raise frame.refused(name, row, str(each), f"a date that is not stored as one; {dates}")
     asked = type(kind).__name__ in _CATEGORICAL
     if not asked and not (values.dtype.kind in "OUT" and any(isinstance(each, (str, bool)) for each in values)):
         return None
@@ -197,8 +202,7 @@ def _learned(column: Any, name: str, frame: _Frame) -> Encoding | None:
     if not asked:
         row = int((codes >= 0).argmax())
         if _DATE.match(texts[0]):
-            remedy = f"turn the column into dates first, in pandas with pd.to_datetime({frame.argument}[{name!r}])"
-            raise frame.refused(name, row, texts[0], f"a date as text; {remedy}")
+            raise frame.refused(name, row, texts[0], f"a date as text; {dates}")
         if any(map(is_number, texts)):
             odd = [i for i, text in enumerate(texts) if not is_number(text)] or [0]
             row = int(np.isin(codes, odd).argmax())
