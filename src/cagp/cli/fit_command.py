@@ -24,7 +24,7 @@ from .shared import (
     require_place,
     with_iterations,
 )
-from .table_columns import places
+from .table_columns import names_in, places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,7 @@ def fit(
     impute: flags.Impute = None,
     kernel: flags.Kernel = "auto",
     globe: flags.Globe = None,
+    times: flags.Times = None,
     crs: flags.Crs = None,
     ard: flags.Ard = None,
     rotate: flags.Rotate = None,
@@ -133,7 +134,7 @@ def _wishes(given: dict[str, Any]) -> tuple[PriorAsked, dict[str, Any], Solver]:
     where = renamed("--geo", given["geo"], "--globe", given["globe"])
     level = renamed("--noise", given["noise"], "--noise-variance", given["noise_variance"])
     kinds, scales = (given["kernel"], given["mean"], where, given["ard"]), (given["lengthscale"], given["variance"])
-    wished = PriorAsked(*kinds, *scales, level, given["rotate"])
+    wished = PriorAsked(*kinds, *scales, level, given["rotate"], tuple(names_in(given["times"])))
     if given["no_fit"]:
         wished.require_values(noisy=bool(given["noise_column"]))
     require_place(given["out"], given["overwrite"])

@@ -59,6 +59,8 @@ _KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, spherical,
 Kernel = Annotated[str, Option(help=f"{_KINDS}, several with commas, or an expression.")]
 _GLOBE = "Latitude and longitude in degrees: 'lat,lon'. Found by itself where a file or --crs says it, unless 'none'."
 Globe = Annotated[str | None, Option(help=_GLOBE)]
+_TIMES = "Columns of times, 'day': each has a factor of its own in the kernel."
+Times = Annotated[Listed, Option(help=_TIMES)]
 _CRS = "Coordinate system of the columns of places in a table without one: EPSG:28992, EPSG:4326."
 Crs = Annotated[str | None, Option(metavar="EPSG:CODE", help=_CRS)]
 _ARD = "One lengthscale for each feature, or one for all; by default the former from ten rows for each."
