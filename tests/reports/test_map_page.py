@@ -323,9 +323,13 @@ def test_places_of_other_quantities_are_told(tmp_path: Path) -> None:
     ]
     columns = [0, 1] if data["across"]["name"] == "x0" else [1, 0]
     np.testing.assert_allclose(np.sort(each[0]), np.sort(elsewhere[:, columns[0]]), atol=1e-5)
+    assert "A Gaussian process of 14 observations, and of 20 of other quantities. Predictions" in path.read_text(
+        "utf-8"
+    )
     assert "6 places of other quantities" in path.read_text("utf-8")
     assert "Crosses are places" in path.read_text("utf-8")
     of_one = normal().map(tmp_path / "one.html", cells=400)
+    assert "A Gaussian process of 60 observations. Predictions" in of_one.read_text("utf-8")
     assert sent(of_one)["others"]["n"] == 0
     assert "other quantities</span>" not in of_one.read_text("utf-8")
 

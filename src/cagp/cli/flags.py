@@ -18,7 +18,9 @@ _GRID = (
     "A map over the data in place of DATA: cells of 0.01 or 500m, or those of a raster.tif. OUT is .tif, .nc, .zarr."
 )
 Grid = Annotated[str | None, Option(help=_GRID)]
-Mask = Annotated[Path | None, Option(help="With --grid: polygons, .gpkg or .geojson; cells outside are empty.")]
+Mask = Annotated[
+    Path | None, Option(help="With --grid or --map: polygons, .gpkg or .geojson; cells outside are empty.")
+]
 Share = Annotated[
     bool, Option("--share", help="With --grid: a band with the share that more computation could remove.")
 ]

@@ -192,7 +192,8 @@ def map_page(
         "held": medians(X, others, names),
         "note": f"{note} {interrupted}".strip(),
     }
-    return page("map.html", {"data": data, "names": names, "size": len(y), "shown": seen["n"], **notes})
+    sizes = {"size": len(y), "elsewhere": len(model.recipe.y) - len(y), "shown": seen["n"]}
+    return page("map.html", {"data": data, "names": names, **sizes, **notes})
 
 
 def _axis(middles: np.ndarray, names: Names, column: int) -> dict[str, Any]:
