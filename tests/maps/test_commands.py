@@ -133,6 +133,33 @@ def test_a_map_has_the_numbers_of_the_library(folder: Path) -> None:
         assert one.crs.to_epsg() == 28992
 
 
+def test_the_cells_of_a_raster(folder: Path) -> None:
+    """Those of a map that was made before, and of a raster with the other column of a model; another one is refused."""
+    asked = ["--target", "zinc", "--lengthscale", "600,700,2", *VALUES]
+    ok("fit", folder / "stations.gpkg", "--out", folder / "heights", *asked)
+    ok("predict", folder / "model", "--grid", "200m", "--out", folder / "cells.tif")
+    said = ok("predict", folder / "model", "--grid", folder / "cells.tif", "--out", folder / "again.tif")
+    with rasterio.open(folder / "cells.tif") as one, rasterio.open(folder / "again.tif") as two:
+        assert f"{one.height} × {one.width} cells of 200 × 200 with" in said
+        assert (one.transform, one.crs) == (two.transform, two.crs)
+        np.testing.assert_array_equal(one.read(), two.read())
+        height, profile = np.cos(one.read(1)), {**one.profile, "count": 1}
+        xs, ys = (np.reshape(each, one.shape) for each in one.xy(*map(np.ravel, np.indices(one.shape))))
+    height[:2] = np.nan
+    with rasterio.open(folder / "dem.tif", "w", **profile) as file:
+        file.write(height, 1)
+        file.set_band_description(1, "height")
+    ok("predict", folder / "heights", "--grid", folder / "dem.tif", "--out", folder / "map.tif")
+    there = np.isfinite(height)
+    with rasterio.open(folder / "map.tif") as file:
+        np.testing.assert_array_equal(file.read_masks(1) > 0, there)
+        found = cagp.load(folder / "heights").predict(np.c_[xs[there], ys[there], height[there]])
+        np.testing.assert_allclose(file.read(1)[there], found.mean, rtol=1e-11)
+    refused = call("predict", folder / "heights", "--grid", folder / "cells.tif", "--out", folder / "other.tif")
+    assert refused.exit_code == 2
+    assert "has no band described as 'height', but 'mean', 'std'" in " ".join(refused.output.split())
+
+
 def test_units_and_names_go_from_the_file_to_the_map(tmp_path: Path) -> None:
     frame = stations()
     columns = {"x": frame.geometry.x.to_numpy(), "y": frame.geometry.y.to_numpy(), "zinc": frame["zinc"].to_numpy()}

@@ -115,6 +115,26 @@ def test_netcdf_and_zarr_say_the_same(tmp_path: Path, make: Any) -> None:
                 np.testing.assert_allclose(file.transform, other.transform, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_cells_outside_of_a_mask_have_no_data_for_gdal_and_xarray(tmp_path: Path, ending: str) -> None:
+    mask = gpd.GeoSeries([shapely.Point(180_000, 331_000).buffer(700)], crs=RD)
+    for each in ("tif", ending):
+        cagp.write_map(plane_model(), tmp_path / f"map.{each}", 50, mask=mask)
+    with rasterio.open(tmp_path / "map.tif") as file:
+        there, std = file.read_masks(2) > 0, file.read(2)
+    assert 0 < there.sum() < there.size
+    engine = {"nc": "h5netcdf", "zarr": "zarr"}[ending]
+    with xr.open_dataset(tmp_path / f"map.{ending}", engine=engine) as found:
+        np.testing.assert_array_equal(found["std"], std)
+        assert np.isnan(found["std"].encoding["_FillValue"])
+    if ending == "zarr" and parse(rasterio.__gdal_version__) < parse("3.10"):
+        return  # as above
+    named = {"nc": f"netcdf:{tmp_path}/map.nc:std", "zarr": f'ZARR:"{tmp_path}/map.zarr":/std'}[ending]
+    with rasterio.open(named) as file:
+        assert np.isnan(file.nodata)
+        np.testing.assert_array_equal(file.read_masks(1) > 0, there)
+
+
 def test_degrees_are_predicted_on_the_globe(tmp_path: Path) -> None:
     model = globe_model()
     cagp.write_map(model, tmp_path / "map.tif", 0.01)
