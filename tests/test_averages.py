@@ -227,6 +227,10 @@ def test_a_simulated_average_says_how_exact_it_is() -> None:
     in_torch = LOG.average(torch.from_numpy(PROBLEM.X_test), by=labels, fields=400)
     assert isinstance(in_torch.std, torch.Tensor)
     assert_allclose(in_torch.exceedance(2.0), found.exceedance(2.0))
+    for each in (found, found.observed()):  # shares of 400 fields, to the last digit
+        shares = np.array([[each.exceedance(t), each.cdf(t)] for t in np.quantile(each.mean, [0.0, 0.3, 0.5, 1.0])])
+        assert {*shares.ravel().tolist()} <= {k / 400 for k in range(401)}
+        assert 0 < shares[:, 0].min(axis=0).max() < 1
 
 
 def test_simulated_averages_of_one_point_are_its_prediction() -> None:

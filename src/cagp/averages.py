@@ -308,6 +308,18 @@ class SimulatedAverage(Average):
         draw = {**self._how, "observed": True, "noise_variance": noise_variance}
         return type(self)(self._simulator, self._wanted, len(self._draws), self._seed, self._promised, **draw)
 
+    def cdf(self, values: ArrayLike) -> Any:
+        """The share of the fields whose averages are at most ``values`` (m,), shape (m,)."""
+        return self._share(super().cdf(values))
+
+    def exceedance(self, threshold: ArrayLike) -> Any:
+        """The share of the fields whose averages are more than ``threshold``, one number or one each, (m,)."""
+        return self._share(super().exceedance(threshold))
+
+    def _share(self, probability: Any) -> Any:
+        """A probability (m,) that came by way of normal scores, without their rounding."""
+        return (probability * len(self._draws)).round() / len(self._draws)
+
     def covariance(self) -> Any:
         """The covariance between the errors of the averages in the simulated fields, shape (m, m)."""
         away = self._counted - self._means[0]

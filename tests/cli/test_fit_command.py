@@ -420,6 +420,36 @@ def test_interrupted_in_the_report(folder: Path, tmp_path: Path, monkeypatch: py
     assert saving.is_model_folder(tmp_path / "m")
 
 
+def test_times_have_a_factor_of_their_own(tmp_path: Path) -> None:
+    """Dates of a CSV are days, and --times gives them the kernel that times= gives them in Python."""
+    rng, days = np.random.default_rng(0), pd.date_range("2024-03-01", periods=60, freq="36h")
+    frame = pd.DataFrame({"x": rng.random(60), "y": rng.random(60), "day": days})
+    frame["level"] = np.sin(4 * frame["x"] + np.arange(60) / 9) + 0.1 * rng.normal(size=60)
+    frame.to_csv(tmp_path / "film.csv", index=False)
+    arguments = ("fit", tmp_path / "film.csv", "--target", "level", "--no-report", *ONE)
+    result = call(*arguments, "--out", tmp_path / "film", "--times", "da")
+    assert result.exit_code == 0, result.output
+    quick: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "uncertainty": False, "progress": False}
+    expected = cagp.fit(frame[["x", "y", "day"]], frame["level"], times=["day"], **quick)
+    found = cagp.load(tmp_path / "film")
+    assert [part.columns for part in found.prior.kernel.walk((0, 1, 2)) if part.columns in ((0, 1), (2,))][:2] == [
+        (0, 1),
+        (2,),
+    ]
+    np.testing.assert_allclose(found.X, expected.X)  # days since 1970
+    new = found.X[:5] + 0.1
+    np.testing.assert_allclose(found.predict(new).mean, expected.predict(new.numpy()).mean, rtol=1e-6)
+    for more, words in (
+        (("--times", "height"), "no column 'height'"),
+        (("--times", "level"), "--times: 'level' is no feature"),
+        (("--times", "day", "--lengthscale", "0.3"), "--times is for a kernel that is chosen"),
+        (("--times", "day", *VALUES), "--times is for a kernel that is chosen"),
+    ):
+        refused = call(*arguments, "--out", tmp_path / "other", *more)
+        assert refused.exit_code == 2
+        assert words in " ".join(refused.stderr.split())
+
+
 def test_globe_and_more_features(tmp_path: Path) -> None:
     frame = pd.DataFrame(np.random.default_rng(0).random((40, 4)), columns=["depth", "lat", "lon", "y"])
     frame.to_csv(tmp_path / "data.csv", index=False)

@@ -61,6 +61,29 @@ def test_one_of_several_quantities_on_the_globe(tmp_path: Path, together: bool) 
     assert (tmp_path / "model-Zn-check" / "check.html").exists()
 
 
+def test_info_names_the_quantities(tmp_path: Path) -> None:
+    several = saved(tmp_path)
+    first = call("info", several).stdout.splitlines()[0]
+    assert first == f"{several}: Cd and Zn, together; `cagp info {several / 'Cd'}` shows the model of one."
+    told = call("info", several / "Zn").stdout
+    assert "12 observations of Zn, among 24 of Cd and Zn, 2 features" in " ".join(told.split())
+    rows = {name: line.split(name)[1].strip() for line in told.splitlines() for name in line.split()[:1]}
+    assert rows["kernel.deviations[1]"].startswith("Zn: 1.00")
+    assert rows["kernel.angle[0]"].startswith("Cd and Zn: 60.0")
+    assert "quantity 1" not in told
+    assert any(line.split()[:1] == ["kernel.kernel.kernel.kernel.lengthscale"] for line in told.splitlines())
+
+
+def test_info_tells_the_noise_of_outliers(tmp_path: Path) -> None:
+    X, Y = places()
+    factors = np.where(np.arange(12) == 3, 50.0, 1.0)
+    prior = cagp.Prior(cagp.Matern32(0.5), noise_variance=0.1, noise_factors=factors)
+    prior.condition(X, Y[:, 0], "cholesky").save(tmp_path / "model")
+    told = call("info", tmp_path / "model")
+    assert told.exit_code == 0, told.output
+    assert "0.1, more for 1 outlier" in " ".join(told.output.split())
+
+
 def test_tables_are_matched_to_several_quantities(tmp_path: Path) -> None:
     """Columns called otherwise, files of points and their coordinate system: as for a model of one quantity."""
     gpd = pytest.importorskip("geopandas")

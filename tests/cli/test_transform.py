@@ -54,12 +54,32 @@ def test_info_knows_the_transform(folder: Path) -> None:
     assert f"{rain.max():.6g}" in said
 
 
+@pytest.mark.parametrize("more", [("--no-recalibrate",), ()])
+def test_values_of_the_logarithm_are_taken_as_given(folder: Path, more: tuple[str, ...]) -> None:
+    """Lognormal kriging with a variogram of one's own: kernel and noise are those of the logarithm."""
+    asked = ("--target", "rain", "--out", folder / "given", "--overwrite", "--transform", "log", "--mean", "constant")
+    result = call("fit", folder / "train.csv", *asked, *VALUES, "--no-report", *more)
+    assert result.exit_code == 0, result.output
+    prior = cagp.Prior(cagp.Matern32(0.4, 1.0), mean=cagp.means.Constant(), noise_variance=0.01).transformed("log")
+    table = pd.read_csv(folder / "train.csv")
+    expected, new = prior.condition(table[["x"]], table["rain"]), np.linspace(0, 1, 9)[:, None]
+    found = cagp.load(folder / "given")
+    assert found.transform == Log()
+    assert (found.margins is None) == bool(more)  # the noise is too small, so that the error bars are recalibrated
+    if more:
+        np.testing.assert_allclose(found.predict(new).mean, expected.predict(new.copy()).mean, rtol=1e-9)
+        np.testing.assert_allclose(found.predict(new).interval(0.9), expected.predict(new).interval(0.9), rtol=1e-9)
+    else:
+        np.testing.assert_allclose(found.predict(new).median, expected.predict(new).median, rtol=0.3)
+        assert (found.predict(new).interval(0.999)[0] > 0).all()
+
+
 def test_wrong_use(folder: Path) -> None:
     start = ("fit", folder / "train.csv", "--target", "rain", "--out", folder / "other")
     for more, words in (
         (("--transform", "square"), "--transform must be one of 'auto', 'none', 'log'"),
         (("--transform", "logit"), "shares lie strictly between 0 and 1"),
-        (("--transform", "log", *VALUES), "leave --no-fit out"),
+        (("--transform", "box-cox", *VALUES), "--transform box-cox has a power to be fitted, and --no-fit fits none"),
     ):
         result = call(*start, *more)
         assert result.exit_code == 2

@@ -88,7 +88,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name, words in {
         "two.gpkg": "has 2 layers, 'a', 'b'; take one out: ogr2ogr",
         "areas.gpkg": "has a Polygon in its geometry",
-        "nowhere.parquet": "does not say its coordinate system",
+        "nowhere.parquet": "say which it is; for degrees of GPS: ogr2ogr -a_srs EPSG:4326 new.gpkg",
         "damaged.gpkg": "cannot be read as a file with a geometry",
         "damaged.geojson": "cannot be read as a file with a geometry",
     }.items():
@@ -131,6 +131,33 @@ def test_a_map_has_the_numbers_of_the_library(folder: Path) -> None:
         assert one.descriptions == names
         np.testing.assert_array_equal(one.read(), two.read())
         assert one.crs.to_epsg() == 28992
+
+
+def test_the_cells_of_a_raster(folder: Path) -> None:
+    """Those of a map that was made before, and of a raster with the other column of a model; another one is refused."""
+    asked = ["--target", "zinc", "--lengthscale", "600,700,2", *VALUES]
+    ok("fit", folder / "stations.gpkg", "--out", folder / "heights", *asked)
+    ok("predict", folder / "model", "--grid", "200m", "--out", folder / "cells.tif")
+    said = ok("predict", folder / "model", "--grid", folder / "cells.tif", "--out", folder / "again.tif")
+    with rasterio.open(folder / "cells.tif") as one, rasterio.open(folder / "again.tif") as two:
+        assert f"{one.height} × {one.width} cells of 200 × 200 with" in said
+        assert (one.transform, one.crs) == (two.transform, two.crs)
+        np.testing.assert_array_equal(one.read(), two.read())
+        height, profile = np.cos(one.read(1)), {**one.profile, "count": 1}
+        xs, ys = (np.reshape(each, one.shape) for each in one.xy(*map(np.ravel, np.indices(one.shape))))
+    height[:2] = np.nan
+    with rasterio.open(folder / "dem.tif", "w", **profile) as file:
+        file.write(height, 1)
+        file.set_band_description(1, "height")
+    ok("predict", folder / "heights", "--grid", folder / "dem.tif", "--out", folder / "map.tif")
+    there = np.isfinite(height)
+    with rasterio.open(folder / "map.tif") as file:
+        np.testing.assert_array_equal(file.read_masks(1) > 0, there)
+        found = cagp.load(folder / "heights").predict(np.c_[xs[there], ys[there], height[there]])
+        np.testing.assert_allclose(file.read(1)[there], found.mean, rtol=1e-11)
+    refused = call("predict", folder / "heights", "--grid", folder / "cells.tif", "--out", folder / "other.tif")
+    assert refused.exit_code == 2
+    assert "has no band described as 'height', but 'mean', 'std'" in " ".join(refused.output.split())
 
 
 def test_units_and_names_go_from_the_file_to_the_map(tmp_path: Path) -> None:
@@ -208,7 +235,8 @@ def test_a_system_that_cannot_be(
     assert not Path("new").exists()
 
 
-def test_a_page_of_a_mask(folder: Path) -> None:
+def test_a_page_of_a_mask(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "cagp")
     area = gpd.GeoDataFrame(geometry=[shapely.Point(180_000, 331_500).buffer(500)], crs=RD)
     area.to_file(folder / "area.gpkg")
     page = folder / "map.html"
@@ -224,8 +252,12 @@ def test_a_page_of_a_mask(folder: Path) -> None:
     assert inside.min() - 1e-6 <= low <= high <= inside.max() + 1e-6
     area.to_crs(DEGREES).to_file(folder / "other.gpkg")
     arguments = ["predict", folder / "model", folder / "stations.gpkg", "--map", folder / "again.html", "--overwrite"]
-    said = " ".join(ok(*arguments, "--mask", folder / "other.gpkg").split())
-    assert "other.gpkg are converted from EPSG:4326 (WGS 84) to EPSG:28992" in said
+    ok(*arguments, "--mask", folder / "other.gpkg")
+    ok(*arguments[:2], "--grid", "500m", "--out", folder / "map.tif", *arguments[3:], "--mask", folder / "other.gpkg")
+    converted = [
+        each for each in caplog.messages if "other.gpkg are converted from EPSG:4326 (WGS 84) to EPSG:28992" in each
+    ]
+    assert len(converted) == 2  # once by each command
     again = sent(folder / "again.html")["across"]
     np.testing.assert_allclose([again["first"], again["step"]], [data["across"]["first"], data["across"]["step"]])
 

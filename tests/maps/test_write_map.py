@@ -115,6 +115,26 @@ def test_netcdf_and_zarr_say_the_same(tmp_path: Path, make: Any) -> None:
                 np.testing.assert_allclose(file.transform, other.transform, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_cells_outside_of_a_mask_have_no_data_for_gdal_and_xarray(tmp_path: Path, ending: str) -> None:
+    mask = gpd.GeoSeries([shapely.Point(180_000, 331_000).buffer(700)], crs=RD)
+    for each in ("tif", ending):
+        cagp.write_map(plane_model(), tmp_path / f"map.{each}", 50, mask=mask)
+    with rasterio.open(tmp_path / "map.tif") as file:
+        there, std = file.read_masks(2) > 0, file.read(2)
+    assert 0 < there.sum() < there.size
+    engine = {"nc": "h5netcdf", "zarr": "zarr"}[ending]
+    with xr.open_dataset(tmp_path / f"map.{ending}", engine=engine) as found:
+        np.testing.assert_array_equal(found["std"], std)
+        assert np.isnan(found["std"].encoding["_FillValue"])
+    if ending == "zarr" and parse(rasterio.__gdal_version__) < parse("3.10"):
+        return  # as above
+    named = {"nc": f"netcdf:{tmp_path}/map.nc:std", "zarr": f'ZARR:"{tmp_path}/map.zarr":/std'}[ending]
+    with rasterio.open(named) as file:
+        assert np.isnan(file.nodata)
+        np.testing.assert_array_equal(file.read_masks(1) > 0, there)
+
+
 def test_degrees_are_predicted_on_the_globe(tmp_path: Path) -> None:
     model = globe_model()
     cagp.write_map(model, tmp_path / "map.tif", 0.01)
@@ -265,11 +285,12 @@ def test_a_mask_in_another_system_keeps_its_edges(caplog: pytest.LogCaptureFixtu
     east, north = np.meshgrid(np.arange(2.41e6, 6.6e6, 5e4), np.arange(1.61e6, 5.2e6, 5e4))
     degrees = pyproj.Transformer.from_crs("EPSG:3035", DEGREES, always_xy=True)
     wanted = shapely.contains_xy(shapely.box(-10, 40, 40, 60), *degrees.transform(east, north))
-    area = Area.of(gpd.GeoSeries([shapely.box(-10, 40, 40, 60), None], crs=DEGREES), "EPSG:3035")
+    area = Area.of(gpd.GeoSeries([shapely.box(-10, 40, 40, 60), None], crs=DEGREES), "EPSG:3035", False)
     np.testing.assert_array_equal(area.holds(east.ravel(), north.ravel(), False), wanted.ravel())
-    assert [record.getMessage() for record in caplog.records] == [area.told]
+    (told,) = caplog.messages
+    assert told.startswith("The polygons of mask are converted from EPSG:4326 (WGS 84) to EPSG:3035")
     world = gpd.GeoSeries([shapely.box(-2e7, -1e7, 2e7, 1e7)], crs="EPSG:3857")
-    np.testing.assert_allclose(Area.of(world, DEGREES).bounds[::2], [-179.66, 179.66], atol=0.01)
+    np.testing.assert_allclose(Area.of(world, DEGREES, True).bounds[::2], [-179.66, 179.66], atol=0.01)
 
 
 def test_polygons_of_a_mask_may_cross_themselves_and_others() -> None:
@@ -296,7 +317,82 @@ def test_polygons_of_a_mask_may_cross_themselves_and_others() -> None:
 )
 def test_a_mask_that_cannot_be_converted(shape: Any, of: str, to: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Area.of(gpd.GeoSeries([shape], crs=of), to)
+        Area.of(gpd.GeoSeries([shape], crs=of), to, globe=False)
+
+
+def unsaid(frame: gpd.GeoDataFrame | None = None) -> cagp.Model:
+    """The model of the stations that does not know their system."""
+    frame = stations() if frame is None else frame
+    X = np.c_[frame.geometry.x, frame.geometry.y]
+    prior = cagp.Prior(cagp.Matern32((600.0, 700.0), 1.0), mean=5.0, noise_variance=0.01)
+    return prior.condition(X, frame["zinc"], "cholesky")
+
+
+def test_masks_and_models_without_a_system(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    area = gpd.GeoDataFrame(geometry=[shapely.box(179_000, 330_000, 180_000, 331_000)])
+    with pytest.warns(UserWarning, match="'crs' was not provided"):
+        area.to_file(tmp_path / "local.gpkg")
+    for mask in (area, tmp_path / "local.gpkg"):  # both without: as they are
+        cagp.write_map(unsaid(), tmp_path / "map.tif", 100, mask=mask, overwrite=True)
+        unsaid().map(tmp_path / "map.html", mask=mask, cells=100)
+    assert not caplog.messages
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert (file.crs, file.bounds) == (None, (179_000, 330_000, 180_000, 331_000))
+    cagp.write_map(unsaid(), tmp_path / "said.tif", 100, mask=area.set_crs(RD))  # the mask alone: told
+    unsaid().map(tmp_path / "map.html", mask=area.set_crs(RD), cells=100)
+    with rasterio.open(tmp_path / "map.tif") as one, rasterio.open(tmp_path / "said.tif") as two:
+        np.testing.assert_array_equal(one.read(), two.read())
+    words = "mask is in EPSG:28992 (Amersfoort / RD New), and the model does not say its coordinate system (--crs at"
+    assert [each.startswith(words) for each in caplog.messages] == [True, True]
+    for mask, remedy in (  # the model alone: refused
+        (area, r"if the mask is, too, mask\.set_crs\('EPSG:28992'\) says so"),
+        (tmp_path / "local.gpkg", r"if the mask is, too, ogr2ogr -a_srs EPSG:28992 new\.gpkg .*local\.gpkg says so"),
+    ):
+        for door in (lambda **how: plane_model().map(tmp_path / "map.html", **how), in_a_file(tmp_path)):
+            with pytest.raises(InputError, match=r"does not say .*, the model is in EPSG:28992 \(Amers.*; " + remedy):
+                door(mask=mask)
+    degrees = stations().to_crs(DEGREES)  # on the globe, in degrees of GPS
+    prior = cagp.Prior(cagp.Geographic(cagp.Matern32(0.6), radius=6371.0), noise_variance=0.01)
+    globe = prior.condition(np.c_[degrees.geometry.y, degrees.geometry.x], degrees["zinc"], "cholesky")
+    for number, mask in enumerate(
+        (area.set_crs(RD), area.set_crs(RD).to_crs(DEGREES).set_crs(None, allow_override=True))
+    ):
+        cagp.write_map(globe, tmp_path / f"{number}.tif", 0.005, mask=mask)
+    with rasterio.open(tmp_path / "0.tif") as one, rasterio.open(tmp_path / "1.tif") as two:
+        np.testing.assert_array_equal(one.read(), two.read())
+
+
+def in_a_file(folder: Path) -> Any:
+    return lambda **how: cagp.write_map(plane_model(), folder / "new.tif", 100, **how)
+
+
+def test_a_map_away_from_all_data_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model, words = plane_model(), "no cell lies within the data, x from 1785"
+    away = gpd.GeoSeries([shapely.box(2e5, 3.3e5, 2.01e5, 3.31e5)], crs=RD)
+    beside = gpd.GeoSeries([shapely.box(181_400, 3.3e5, 182_000, 3.31e5)], crs=RD)  # some cells of it are among them
+    for mask in (None, beside):
+        cagp.write_map(model, tmp_path / "near.tif", 100, mask=mask, overwrite=True)
+        model.map(tmp_path / "near.html", mask=mask, cells=400)
+    assert not caplog.messages
+    cagp.write_map(model, tmp_path / "mask.tif", 100, mask=away)
+    cagp.write_map(model, tmp_path / "cells.tif", tmp_path / "mask.tif")
+    model.map(tmp_path / "mask.html", mask=away, cells=400)
+    model.map(tmp_path / "like.html", like=gpd.GeoSeries.from_xy([2e5, 2.01e5], [3.3e5, 3.31e5], crs=RD), cells=400)
+    names = [each.partition(": no cell")[0] for each in caplog.messages]
+    assert names == [str(tmp_path / name) for name in ("mask.tif", "cells.tif", "mask.html", "like.html")]
+    assert all(words in each and each.endswith("and says mostly what was assumed.") for each in caplog.messages)
+
+
+@pytest.mark.parametrize(("west", "told"), [(-2.0, False), (358.0, False), (176.0, True)])
+def test_data_of_another_turn_are_no_other_data(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, west: float, told: bool
+) -> None:
+    X = np.c_[np.linspace(40, 50, 20), np.linspace(-5, 5, 20)]
+    model = cagp.Prior(cagp.Geographic(cagp.Matern32(0.1)), noise_variance=0.01).condition(X, X[:, 0])
+    mask = gpd.GeoSeries([shapely.box(west, 44, west + 3, 46)], crs=DEGREES)
+    cagp.write_map(model, tmp_path / "map.tif", 0.5, mask=mask)
+    model.map(tmp_path / "map.html", mask=mask, cells=100)
+    assert len(caplog.messages) == 2 * told
 
 
 def raster(path: Path, crs: str | None = RD, names: tuple[str, ...] = ("height",)) -> Path:

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -47,17 +48,36 @@ const point = (type, x, y, kind) => {
   canvas.dispatchEvent(new PointerEvent(type, { clientX, clientY, pointerType: kind || "mouse" }));
   now();
 };
-const done = () => { document.body.textContent = `FOUND${btoa(encodeURIComponent(JSON.stringify(found)))}END`; };
+const done = () => { top.document.body.textContent = `FOUND${btoa(encodeURIComponent(JSON.stringify(found)))}END`; };
+"""
+
+# what is written on the map, and where
+_DRAWN = """
+const drawn = [], proto = CanvasRenderingContext2D.prototype, fill = proto.fillText;
+proto.fillText = function (text, x, y, most) {
+  if (this.canvas.id === "map") {
+    const m = this.getTransform(), wide = this.measureText(text).width, ratio = window.devicePixelRatio || 1;
+    const turned = m.b !== 0, at = m.e / ratio + (turned ? 0 : x);
+    drawn.push({ text, at, x, y, wide, side: this.textAlign, turned });
+  }
+  return fill.apply(this, arguments);
+};
+now(); Object.assign(found, { drawn, frame });
 """
 
 
 def does(page: Path, program: str, width: int = 1200) -> dict[str, Any]:
-    """What ``program`` puts into ``found``, run in the page by a browser that may not reach any network."""
+    """What ``program`` puts into ``found``, run in the page by a browser that may not reach any network.
+
+    The page lies in a frame of this width: no window of a browser is as narrow as a phone.
+    """
     assert BROWSER is not None
     script = f"{_TOOLS}{program}; done();"
+    inside = page.read_text("utf-8").replace("</body>", f"<script>{script}</script></body>")
     copy = page.with_name(f"{page.stem}-in-a-browser.html")
-    copy.write_text(page.read_text("utf-8").replace("</body>", f"<script>{script}</script></body>"), "utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width},900"]
+    style = f"width: {width}px; height: 900px; border: 0"
+    copy.write_text(f'<meta charset="utf-8"><iframe style="{style}" srcdoc="{escape(inside)}"></iframe>', "utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width + 50},1000"]
     flags += [f"--user-data-dir={page.parent / 'browser'}", "--host-resolver-rules=MAP * ~NOTFOUND"]
     done = subprocess.run([BROWSER, *flags, copy.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     content = re.search("FOUND(.*)END", done.stdout)
@@ -172,6 +192,75 @@ def test_observations_of_another_turn_lie_on_the_globe(tmp_path: Path) -> None:
     assert np.abs(shown).max() <= 180
 
 
+def on_the_globe(west: float, east: float, most: float = 80.0) -> cagp.Model:
+    """Of observations between these meridians, and as far from the equator."""
+    X = np.column_stack([np.linspace(-most, most, 25), np.linspace(west, east, 25)[RANDOM(0).permutation(25)]])
+    kernel = cagp.Geographic(cagp.Matern32(0.3))
+    return cagp.Prior(kernel, noise_variance=0.1).condition(X, X[:, 0], cagp.Cholesky())
+
+
+@in_a_browser
+@pytest.mark.parametrize(("width", "step"), [(1200, 45), (700, 60)])
+@pytest.mark.parametrize("ends", [(1, 359), (-179, 179)])
+def test_degrees_are_written_where_they_are(tmp_path: Path, width: int, step: int, ends: tuple[float, float]) -> None:
+    found = does(on_the_globe(*ends).map(tmp_path / "map.html", cells=400), _DRAWN, width)
+    data = sent(tmp_path / "map.html")
+    written = dict[str, list[tuple[str, float, float]]](center=[], right=[])
+    for each in found["drawn"]:
+        written[each["side"]].append((each["text"], each["x"], each["y"]))
+    frame, (across, down) = found["frame"], (data["across"], data["down"])
+    for text, x, _ in written["center"]:
+        value = across["first"] + across["step"] * ((x - frame["x"]) / frame["w"] * across["n"] - 0.5)
+        assert (degrees_of(text) - value + 180) % 360 == pytest.approx(180, abs=9), text  # the last is moved inwards
+        assert degrees_of(text) % step == 0
+    for text, _, y in written["right"]:
+        value = down["first"] + down["step"] * ((frame["y"] + frame["h"] - y) / frame["h"] * down["n"] - 0.5)
+        assert degrees_of(text) == pytest.approx(value, abs=4), text
+    assert len(written["center"]) == 360 / step + 1
+    assert len(written["right"]) >= 3
+
+
+@in_a_browser
+def test_coastlines_are_drawn_where_they_are(tmp_path: Path) -> None:
+    """At capes of five continents, and not in the middle of oceans and lands."""
+    found = does(
+        on_the_globe(-179, 179).map(tmp_path / "map.html", cells=400),
+        """
+        const picture = () => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        element("dots").click(); element("hatch")?.click(); now();
+        const drawn = picture(); element("coast").click(); now(); const bare = picture();
+        const ratio = canvas.width / canvas.clientWidth;
+        const changed = (longitude, latitude) => {  // within six pixels
+          const [x, y] = pixel((longitude - across.first) / across.step, (latitude - down.first) / down.step);
+          for (let dx = -6; dx <= 6; dx++) for (let dy = -6; dy <= 6; dy++) {
+            const k = 4 * ((Math.round(y * ratio) + dy) * canvas.width + Math.round(x * ratio) + dx);
+            if (drawn[k] !== bare[k]) return true;
+          }
+          return false;
+        };
+        const at = (...places) => places.map((each) => changed(...each));
+        found.coasts = at([18.4, -34.4], [-9.4, 38.8], [114.2, -21.9], [-70.6, -53.3], [-80.3, 25.7]);
+        found.elsewhere = at([-30, 30], [-150, -30], [80, -30], [25, 22], [-100, 40]);
+        """,
+    )
+    assert found == {"coasts": [True] * 5, "elsewhere": [False] * 5}
+
+
+@in_a_browser
+def test_degrees_have_the_digits_of_their_steps(tmp_path: Path) -> None:
+    for width, labels in ((20, ["5°E", "10°E"]), (4, ["1.0°E", "1.5°E"]), (0.4, ["1.00°E", "1.05°E"])):
+        model = on_the_globe(1, 1 + width, width / 3)
+        drawn = [each["text"] for each in does(model.map(tmp_path / "map.html", cells=400), _DRAWN)["drawn"]]
+        assert drawn[:2] == labels
+
+
+def degrees_of(text: str) -> float:
+    """What a label such as 45°W means."""
+    found = re.fullmatch(r"([\d.]+)°([NESW]?)", text)
+    assert found, text
+    return float(found[1]) * (-1 if found[2] in ("S", "W") else 1)
+
+
 def of_a_steep_slope() -> cagp.Model:
     """Of logarithms, whose trend goes far beyond the observations where there are none."""
     X = RANDOM(1).random((120, 2))
@@ -234,9 +323,13 @@ def test_places_of_other_quantities_are_told(tmp_path: Path) -> None:
     ]
     columns = [0, 1] if data["across"]["name"] == "x0" else [1, 0]
     np.testing.assert_allclose(np.sort(each[0]), np.sort(elsewhere[:, columns[0]]), atol=1e-5)
+    assert "A Gaussian process of 14 observations, and of 20 of other quantities. Predictions" in path.read_text(
+        "utf-8"
+    )
     assert "6 places of other quantities" in path.read_text("utf-8")
     assert "Crosses are places" in path.read_text("utf-8")
     of_one = normal().map(tmp_path / "one.html", cells=400)
+    assert "A Gaussian process of 60 observations. Predictions" in of_one.read_text("utf-8")
     assert sent(of_one)["others"]["n"] == 0
     assert "other quantities</span>" not in of_one.read_text("utf-8")
 
@@ -314,18 +407,7 @@ def test_labels_of_northings_are_whole_and_hatched_cells_do_not_count(tmp_path: 
     path = model.map(tmp_path / "map.html", cells=400, threshold=10.0, names=Names(("x", "y"), "flow", ("m", "m")))
     found = does(
         path,
-        """
-        const drawn = [], proto = CanvasRenderingContext2D.prototype, fill = proto.fillText;
-        proto.fillText = function (text, x, y, most) {
-          if (this.canvas.id === "map") {
-            const m = this.getTransform(), wide = this.measureText(text).width, ratio = window.devicePixelRatio || 1;
-            drawn.push({ text, at: m.e / ratio + (m.b ? 0 : x), wide, side: this.textAlign, turned: m.b !== 0 });
-          }
-          return fill.apply(this, arguments);
-        };
-        put("slider", 10); now(); drawn.length = 0; now();
-        Object.assign(found, { drawn, share: said("share") });
-        """,
+        f"""put("slider", 10); now(); {_DRAWN}; found.share = said("share");""",
         width,
     )
     label = next(each["at"] for each in found["drawn"] if each["turned"])
@@ -391,12 +473,11 @@ def test_probabilities_are_those_of_the_model(
 def test_pointer_touch_and_keys(tmp_path: Path, width: int) -> None:
     model = normal()
     path = model.map(tmp_path / "map.html", cells=1000, names=NAMES)
-    narrow = f"document.body.style.width = '{width - 1}px'; now();"  # no window of a browser is as narrow as a phone
     found = does(
         path,
-        narrow
-        + """
-        found.wider = document.body.scrollWidth - document.body.clientWidth;
+        """
+        found.width = innerWidth; found.narrow = getComputedStyle(document.querySelector(".views label")).fontSize;
+        found.wider = document.documentElement.scrollWidth - innerWidth;
         found.first = [cursor.column, cursor.row];
         key("ArrowRight"); key("ArrowRight"); key("ArrowUp"); key("ArrowLeft", true);
         found.keys = [cursor.column, cursor.row]; found.announced = said("announced"); found.place = said("place");
@@ -415,6 +496,7 @@ def test_pointer_touch_and_keys(tmp_path: Path, width: int) -> None:
         """,
         width,
     )
+    assert (found["width"], found["narrow"]) == (width, "14.4px" if width == 400 else "16px")
     assert found["wider"] <= 0  # nothing to scroll sideways
     column, row = found["first"]
     assert found["keys"] == [column + 2 - 10, row + 1]

@@ -120,7 +120,7 @@ class Options:
     ard: bool | None = field(default=None, metadata=_about("Whether each column has a lengthscale of its own."))
     rotate: bool | str = field(default="auto", metadata=_about("Whether the axes of lengthscales are turned."))
     globe: Sequence[Any] | None = field(default=None, metadata=_about("The columns of latitude and longitude."))
-    times: Sequence[Any] = field(default=(), metadata=_about("The columns of times.", command=None))
+    times: Sequence[Any] = field(default=(), metadata=_about("The columns of times."))
     together: bool | str = field(default="auto", metadata=_about("Whether several quantities are modelled together."))
     fit_options: Mapping[str, Any] | None = field(
         default=None, metadata=_about("Of hyperparameters.fit.", command=None)

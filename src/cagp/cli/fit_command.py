@@ -24,7 +24,7 @@ from .shared import (
     require_place,
     with_iterations,
 )
-from .table_columns import places
+from .table_columns import names_in, places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,7 @@ def fit(
     impute: flags.Impute = None,
     kernel: flags.Kernel = "auto",
     globe: flags.Globe = None,
+    times: flags.Times = None,
     crs: flags.Crs = None,
     ard: flags.Ard = None,
     rotate: flags.Rotate = None,
@@ -98,7 +99,10 @@ def fit(
         training = _observations(given, wished, chosen_solver, options, printer)
         about = training.about
         if no_fit:
-            plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
+            prior: Any = wished.whole_prior_for(training)
+            if transform not in ("auto", "none"):
+                prior = prior.transformed(transform)
+            plain = prior.condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)
         else:
             from .starting import search
@@ -130,7 +134,7 @@ def _wishes(given: dict[str, Any]) -> tuple[PriorAsked, dict[str, Any], Solver]:
     where = renamed("--geo", given["geo"], "--globe", given["globe"])
     level = renamed("--noise", given["noise"], "--noise-variance", given["noise_variance"])
     kinds, scales = (given["kernel"], given["mean"], where, given["ard"]), (given["lengthscale"], given["variance"])
-    wished = PriorAsked(*kinds, *scales, level, given["rotate"])
+    wished = PriorAsked(*kinds, *scales, level, given["rotate"], tuple(names_in(given["times"])))
     if given["no_fit"]:
         wished.require_values(noisy=bool(given["noise_column"]))
     require_place(given["out"], given["overwrite"])

@@ -18,7 +18,9 @@ _GRID = (
     "A map over the data in place of DATA: cells of 0.01 or 500m, or those of a raster.tif. OUT is .tif, .nc, .zarr."
 )
 Grid = Annotated[str | None, Option(help=_GRID)]
-Mask = Annotated[Path | None, Option(help="With --grid: polygons, .gpkg or .geojson; cells outside are empty.")]
+Mask = Annotated[
+    Path | None, Option(help="With --grid or --map: polygons, .gpkg or .geojson; cells outside are empty.")
+]
 Share = Annotated[
     bool, Option("--share", help="With --grid: a band with the share that more computation could remove.")
 ]
@@ -59,6 +61,8 @@ _KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, spherical,
 Kernel = Annotated[str, Option(help=f"{_KINDS}, several with commas, or an expression.")]
 _GLOBE = "Latitude and longitude in degrees: 'lat,lon'. Found by itself where a file or --crs says it, unless 'none'."
 Globe = Annotated[str | None, Option(help=_GLOBE)]
+_TIMES = "Columns of times, 'day': each has a factor of its own in the kernel."
+Times = Annotated[Listed, Option(help=_TIMES)]
 _CRS = "Coordinate system of the columns of places in a table without one: EPSG:28992, EPSG:4326."
 Crs = Annotated[str | None, Option(metavar="EPSG:CODE", help=_CRS)]
 _ARD = "One lengthscale for each feature, or one for all; by default the former from ten rows for each."
@@ -81,7 +85,10 @@ _UNCERTAINTY = "Integrate over the hyperparameters, or take them as known; by de
 Uncertainty = Annotated[bool | None, Option(help=_UNCERTAINTY)]
 _RECALIBRATE = "Error bars from left-out predictions, or the prior's; by default the former where they differ."
 Recalibrate = Annotated[bool | None, Option(help=_RECALIBRATE)]
-_TRANSFORM = "Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh, or logit for shares between 0 and 1."
+_TRANSFORM = (
+    "Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh, or logit for shares between 0 and 1. With "
+    "--no-fit log or logit, of which the values are then."
+)
 Transform = Annotated[str, Option(help=_TRANSFORM)]
 _VARYING = "Try an amplitude and a noise level that vary with the features; by default where nothing is given."
 Varying = Annotated[bool | None, Option(help=_VARYING)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..support.numbers import listed
 from . import flags
 from .shared import Printer, errors_reported, hyperparameter_rows
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
     """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
     with errors_reported(debug):
-        from ..saving import holds_quantities, load, read, read_quantities
+        from ..saving import holds_quantities, load, quantities_beside, read, read_quantities
         from ..shards import is_sharded
 
         printer = Printer(quiet=False)
@@ -26,14 +28,17 @@ def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
             return
         if holds_quantities(folder):
             model, _ = read_quantities(folder)
-            printer(f"{folder}: {model!r}\n\n{model.story}")
+            how = "together" if model.together else "each by itself"
+            one = f"`cagp info {folder / model.names[0]}` shows the model of one"
+            printer(f"{folder}: {listed(model.names)}, {how}; {one}.\n\n{model.story}")
             return
         saved = read(folder)
         several, said = len(saved.parts.weights), ""
         if several > 1:
             of = "the kernel is" if saved.about.fit is not None else "kernel and hyperparameters are"
             said = f"; {of} of component 1 of {several}, with the weight {saved.parts.weights[0]:.3g}"
-        printer.table(("", ""), _facts(saved), title=f"{folder}{said}")
+        among = quantities_beside(folder) if saved.parts.quantity is not None else []
+        printer.table(("", ""), _facts(saved, among), title=f"{folder}{said}", whole=1)
         names, rows = (*_features(saved), saved.about.target or "target"), []
         for name, values in zip(names, (*saved.places.T, saved.observations), strict=True):
             numbers = (f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
@@ -46,7 +51,8 @@ def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
                 printer(f"Warning: {warning}")
 
 
-def _facts(saved: Saved) -> list[tuple[str, str]]:
+def _facts(saved: Saved, among: Sequence[str]) -> list[tuple[str, str]]:
+    """What it is, line by line; of one ``among`` several quantities with the names of these."""
     import torch  # after the folder was found to be readable
 
     from ..kernels import geographic_columns
@@ -56,15 +62,6 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     from ..support.memory import available_bytes, human
 
     d, (n, p) = len(saved.X), saved.places.shape
-    noise = saved.prior.noise_variance
-    noises = (
-        [("noise variance", f"one per observation, {noise.min():.3g} … {noise.max():.3g}")] if np.ndim(noise) else []
-    )
-    if (pattern := saved.prior.noise_pattern) is not None:
-        low, high = (float(noise) * end(pattern.values) ** 2 for end in (min, max))
-        said = f"varies with the inputs, {low:.3g} … {high:.3g}"
-    if outliers := len(saved.prior.outliers):
-        said += f", more for {outliers:,} outliers"
     arithmetic = saved.dtype if saved.dtype == saved.solve_dtype else f"{saved.dtype}, solved in {saved.solve_dtype}"
     solver = repr(saved.solver)
     if saved.picked is not None:
@@ -81,12 +78,13 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     places += [
         ("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved), saved.places)
     ]
+    of_all = f", among {d:,} of {listed(among)}" if among else ""
     facts = [
-        ("data", f"{n:,} observations of {saved.about.target or 'y'}, {p} features"),
+        ("data", f"{n:,} observations of {saved.about.target or 'y'}{of_all}, {p} feature{'s' * (p != 1)}"),
         *places,
         ("kernel", saved.prior.kernel.in_words(_features(saved))),
         ("mean", repr(saved.prior.mean).replace(", columns=None", "").replace(", coefficients=None", "")),
-        *noises,
+        *_noise(saved),
         ("solver", solver),
         ("error bars", saved.parts.in_words or "plain, those of the prior"),
         ("guarantee", f"{saved.guarantee.kind}: {saved.guarantee}"),
@@ -99,10 +97,26 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         found = f"{fit.likelihood} likelihood of {fit.size:,} observations, log p = {fit.log_likelihood:.6g}"
         facts.append(("fit", found))
     values, errors = (fit.values, fit.standard_errors) if fit is not None else (None, None)
-    for name, of, value in hyperparameter_rows(saved.prior, saved.places, saved.about, values, errors):
+    for name, of, value in hyperparameter_rows(saved.prior, saved.places, saved.about, values, errors, among):
         facts.append((f"  {name}", f"{of}: {value}" if of else value))
     facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := each.in_words)]
     return [*facts, *((name, said) for name, said in saved.about.notes.items() if said != "0")]
+
+
+def _noise(saved: Saved) -> list[tuple[str, str]]:
+    """The noise variance, where it is not the one number among the hyperparameters."""
+    noise, pattern = saved.prior.noise_variance, saved.prior.noise_pattern
+    said = ""
+    if np.ndim(noise):
+        said = f"one per observation, {noise.min():.3g} … {noise.max():.3g}"
+    elif pattern is not None and saved.parts.quantity is not None:
+        said = f"{noise * pattern.values[saved.parts.quantity] ** 2:.3g} of {saved.about.target or 'y'}"
+    elif pattern is not None:
+        low, high = (float(noise) * end(pattern.values) ** 2 for end in (min, max))
+        said = f"varies with the inputs, {low:.3g} … {high:.3g}"
+    if outliers := len(saved.prior.outliers):
+        said = f"{said or f'{noise:.3g}'}, more for {outliers:,} outlier{'s' * (outliers > 1)}"
+    return [("noise variance", said)] if said else []
 
 
 def _features(saved: Saved) -> tuple[str, ...]:

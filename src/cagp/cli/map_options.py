@@ -13,6 +13,7 @@ from .shared import Printer, labels, require_new, with_iterations
 from .table_columns import names_in
 
 if TYPE_CHECKING:
+    from ..maps.area import Area
     from ..model import Model
     from ..saving import About, Saved
 
@@ -53,7 +54,7 @@ class MapAsked:
         if self.out is None:
             raise InputError("--grid needs --out: map.tif, map.nc or map.zarr")
         saved = read(self.folder)
-        require_page(self.map_page, self.mask, saved, overwrite)
+        require_page(self.map_page, None, saved, overwrite)
         own = saved.picked or saved.solver if solver is None else as_solver(solver)
         chosen = with_iterations(own.for_test_points(TILE**2), iterations)
         rule = None if stop_share is None else ComputationalShare(stop_share)
@@ -61,8 +62,6 @@ class MapAsked:
         asked |= {"exceed": names_in(self.exceed), "stop": rule, "about": saved.about, "overwrite": True}
         made = MapOfModel.of(saved.condition(chosen), self.out, self.grid, **asked)
         require_new(self.out, overwrite or made.pieces.started)
-        if made.area is not None and made.area.told:
-            printer(made.area.told)
         cells = made.cells
         printer(f"{cells.rows:,} × {cells.columns:,} cells of {cells.dx:g} × {-cells.dy:g} with {chosen!r}.")
         if made.finished:
@@ -72,21 +71,20 @@ class MapAsked:
         made.write(printer.progress)
         printer(f"Written: {self.out}")
         if self.map_page is not None:
-            shows: dict[str, Any] = {"mask": self.mask, "level": self.level, "observed": self.observed}
+            shows: dict[str, Any] = {"mask": made.area, "level": self.level, "observed": self.observed}
             write_page(made.model, self.map_page, saved.about, printer, thresholds=made.thresholds, **shows)
 
 
-def require_page(page: Path | None, mask: Path | None, saved: Saved, overwrite: bool) -> str:
-    """Refuse a --map that cannot be made, before any work is done; what is told of its ``mask``."""
+def require_page(page: Path | None, mask: Path | None, saved: Saved, overwrite: bool) -> Area | None:
+    """Refuse a --map that cannot be made, before any work is done; what its ``mask`` holds."""
     if page is None:
-        return ""
+        return None
     from ..maps.area import Area
     from ..reports.map_page import require_map
 
-    told = "" if mask is None else Area.of(mask, saved.about.crs).told
-    require_map(page, saved.prior.kernel, saved.places.shape[1])
+    place = require_map(page, saved.prior.kernel, saved.places.shape[1])
     require_new(page, overwrite)
-    return told
+    return None if mask is None else Area.of(mask, saved.about.crs, place.geographic)
 
 
 def write_page(

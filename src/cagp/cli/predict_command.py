@@ -33,6 +33,7 @@ from .table_columns import names_in, opened, read_for
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..maps.area import Area
     from ..model import Model
     from ..prediction import Prediction
     from ..saving import Saved
@@ -108,6 +109,7 @@ class _Rows:
     """The rows X (T, p) of a table that are to be predicted by ``model``, and all that was asked about them.
 
     ``names`` are those of the new columns, ``features`` and ``target`` the table's; without a ``level`` it is the mean.
+    ``area`` is the mask of the page.
     """
 
     given: dict[str, Any]
@@ -122,6 +124,7 @@ class _Rows:
     level: float | None
     thresholds: Mapping[str, float]
     names: Mapping[str, str]
+    area: Area | None = None
 
     @classmethod
     def of(cls, given: dict[str, Any], data: Path, printer: Printer) -> _Rows:
@@ -146,9 +149,7 @@ class _Rows:
         )
         if given["map_page"] is not None and not std:
             raise InputError("--map shows error bars, which the mean alone does not have; leave out --no-std")
-        told = require_page(given["map_page"], given["mask"], saved, given["overwrite"])
-        if told:
-            printer(told)
+        area = require_page(given["map_page"], given["mask"], saved, given["overwrite"])
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
@@ -156,7 +157,7 @@ class _Rows:
         table = read_for(saved, data, list(dict.fromkeys([*features, *places])), given["drop_missing"], printer)
         X = table.matrix(features)
         solver = with_iterations(own.for_test_points(len(X)), given["iterations"])
-        return cls(given, out, saved, raw, table, target, X, solver, rule, level, thresholds, names)
+        return cls(given, out, saved, raw, table, target, X, solver, rule, level, thresholds, names, area)
 
     def write(self, printer: Printer) -> None:
         """Predict, write the table and, where it is asked for, the page; ends the command where Ctrl-C came."""
@@ -186,8 +187,8 @@ class _Rows:
         printer(f"{message}\nWritten: {out}".strip())
         if (page := given["map_page"]) is not None:
             shows: dict[str, Any] = {"level": level, "thresholds": self.thresholds, "observed": observed}
-            like, mask = self.X if given["mask"] is None else None, given["mask"]
-            write_page(model, page, self.saved.about, printer, like=like, mask=mask, **shows)
+            like = self.X if self.area is None else None
+            write_page(model, page, self.saved.about, printer, like=like, mask=self.area, **shows)
 
     def _columns(self, model: Model, size: int, pieces: Pieces, printer: Printer) -> tuple[dict[str, Any], str, bool]:
         """The new columns, ``size`` rows at a time; what the solver said; whether it was stopped."""

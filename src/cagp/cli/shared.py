@@ -102,6 +102,7 @@ class Printer:
         self.progress = False if quiet else None
         if quiet:
             LOGGER.removeHandler(LOGGED)
+            LOGGER.addHandler(logging.NullHandler())  # or logging would print warnings by itself
 
     def __call__(self, text: str) -> None:
         if not self.quiet:
@@ -130,17 +131,19 @@ def hyperparameter_rows(
     about: About,
     values: Mapping[str, float] | None = None,
     errors: Mapping[str, float] | None = None,
+    quantities: Sequence[str] = (),
 ) -> list[tuple[str, str, str]]:
     """Each hyperparameter by its name, what it is of, and its value with its standard error and its unit.
 
     Those of a ``prior``, or by other ``values``, by name, which may have coefficients of the mean as well.
+    ``quantities`` are the names of all of a model that is about one of several.
     """
     from ..hyperparameters.named import named
     from ..support.numbers import shortened, with_error
 
     columns = shortened(about.features or [f"column {i}" for i in range(X.shape[1])], 24)
     units = [about.units.get(name, "") for name in about.features or ()]
-    known = {each.name: each for each in named(prior, columns, units, "", X)}
+    known = {each.name: each for each in named(prior, columns, units, "", X, quantities)}
     rows = []
     for name, value in (values or {each.name: each.value for each in known.values()}).items():
         error = (errors or {}).get(name)

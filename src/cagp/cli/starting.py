@@ -42,7 +42,7 @@ class Training:
     """Observations y (n,), or (n, q) of ``quantities``, at X (n, p), the ``columns`` of a table.
 
     The rest is what a model remembers ``about`` them, their ``noise`` variance, one or (n,), and which columns are
-    latitude and longitude, ``globe``; None if unknown.
+    latitude and longitude, ``globe``; None if unknown; ``times`` are those with a factor of their own in the kernel.
     """
 
     columns: list[str]
@@ -52,6 +52,7 @@ class Training:
     globe: tuple[int, ...] | None
     about: About
     quantities: Sequence[str] = ()
+    times: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class PriorAsked:
     variance: float | None
     noise: float | None
     rotate: bool | None = None
+    times: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _ = self._mean, self._kernel  # read at once
@@ -80,6 +82,11 @@ class PriorAsked:
             raise InputError(
                 "--rotate is for a kernel that is chosen; leave out --lengthscale and --variance, or write it with its "
                 "values: --kernel 'Rotated(Matern32((4.0, 1.0)), 30)'"
+            )
+        if self.times and (self.own_kernel is not None or self._valued or self._kernel is Periodic):
+            raise InputError(
+                "--times is for a kernel that is chosen; leave out --lengthscale and --variance, or write it with its "
+                "values: --kernel 'Matern32((0.5, 0.5), 1.0).on(0, 1) * Matern32(3.0).on(2)'"
             )
         if self.own_kernel is not None and (self._valued or (self.globe or "none").lower() != "none"):
             remedy = "leave out --globe, --lengthscale and --variance"
@@ -152,7 +159,8 @@ class PriorAsked:
             kernel, fixed = self._kernel_for(training)
             return {**known, "kernel": kernel, "fix": fixed}
         rotate = "auto" if self.rotate is None else self.rotate
-        return {**known, "kernel": self.named_kernel, "globe": training.globe or (), "ard": self.ard, "rotate": rotate}
+        known |= {"globe": training.globe or (), "times": training.times, "ard": self.ard, "rotate": rotate}
+        return {**known, "kernel": self.named_kernel}
 
     def some_prior(self, training: Training) -> Prior:
         """A prior on the columns of the data, to match other tables by."""
@@ -262,6 +270,9 @@ def read_training(
     if not given:
         columns = varying(table, columns, printer)
     columns = distinct(table, columns, bool(given), printer)
+    times = tuple(find_column(raw, each, "--times") for each in wished.times)
+    if strange := [each for each in times if each not in columns]:
+        raise InputError(f"--times: {strange[0]!r} is no feature of numbers; these are {', '.join(map(repr, columns))}")
     used = tuple(each for each in table.encodings if set(each.features) <= {*columns, *targets})
     table = dataclasses.replace(table, encodings=used)
     own = wished.own_kernel
@@ -294,7 +305,7 @@ def read_training(
     notes = notes_on(raw, only, table.dropped, int((~kept).sum()))
     about = About(tuple(columns), only, units, notes, encodings=table.encodings, crs=_system_of(raw, columns))
     numbers = None if globe is None else tuple(map(columns.index, globe))
-    return Training(columns, X, y, noise, numbers, about, targets if only is None else ())
+    return Training(columns, X, y, noise, numbers, about, targets if only is None else (), times)
 
 
 def _system_of(raw: RawColumns, columns: Sequence[str]) -> str | None:
@@ -312,8 +323,11 @@ def search_options(
     if flags.get("seconds") is not None:
         positive(flags["seconds"], "--seconds")
     choice(transform, "--transform", ("auto", "none", *TRANSFORMS))
-    if no_fit and transform not in ("auto", "none"):
-        raise InputError(f"--transform {transform} is for a fit; leave --no-fit out, or transform the table")
+    if no_fit and transform in TRANSFORMS and (free := TRANSFORMS[transform].free):
+        remedy = "leave it out, or take log or logit, which have no such parameter"
+        raise InputError(
+            f"--transform {transform} has a {' and a '.join(free)} to be fitted, and --no-fit fits none; {remedy}"
+        )
     asked = {"likelihood": likelihood != "auto", "subset": subset, "restarts": restarts, **flags}
     for name in [each for each in asked if no_fit and asked[each] and each not in ("recalibrate", "mixture")]:
         raise InputError(f"--{name} is for a fit, and --no-fit does none; leave one of the two out")

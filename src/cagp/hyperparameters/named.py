@@ -52,13 +52,17 @@ def named(
     units: Sequence[str] = (),
     target_unit: str = "",
     X: np.ndarray | None = None,
+    quantities: Sequence[str] = (),
 ) -> list[Hyperparameter]:
     """Every hyperparameter, in the order and by the names of ``cagp.hyperparameters``: the kernel's, then the noise.
 
     ``columns`` are the names of those of the points, with their ``units``; ``X`` (n, p) says how far these reach.
+    Of several ``quantities`` those are the names.
     """
     spans = np.zeros(len(columns)) if X is None else np.ptp(X, axis=0)
-    readers = _Readers(tuple(columns), tuple(map(_of_distances, units)) or ("",) * len(columns), target_unit, spans)
+    readers = _Readers(
+        tuple(columns), tuple(map(_of_distances, units)) or ("",) * len(columns), target_unit, spans, tuple(quantities)
+    )
     found, turned = [], dict[str, float]()
     for part in prior.kernel.walk(range(len(columns))):
         if isinstance(part.kernel, Rotated):
@@ -144,12 +148,15 @@ def _lengthscales(members: Sequence[Hyperparameter]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Readers:
-    """What readers call the columns, their units of distance and that of y, and how far the data reach, (p,)."""
+    """What readers call the columns, their units of distance and that of y, how far the data reach, (p,), and the
+    quantities, if they have names.
+    """
 
     columns: tuple[str, ...]
     units: tuple[str, ...]
     target_unit: str
     spans: np.ndarray
+    quantities: tuple[str, ...] = ()
 
     def numbers(
         self, kind: str, value: float | tuple[float, ...], part: Part, across: float = 0.0
@@ -161,8 +168,8 @@ class _Readers:
             for i, v in enumerate(value):
                 several = isinstance(part.kernel, Coregionalised)  # of quantities, and not of columns
                 column = columns[i] if i < len(columns) and not several else None
-                called = part.coordinate if not several else "pair" if kind == "angle" else "quantity"
-                of = f"{called} {i + 1}" if column is None else self.columns[column]
+                of = self._called(kind, i) if several else f"{part.coordinate} {i + 1}"
+                of = of if column is None else self.columns[column]
                 unit = part.distance_unit or ("" if column is None else self.units[column])
                 label = f"{part.label}{kind} of {of}"
                 if kind in part.kernel.angles and isinstance(part.kernel, Rotated):
@@ -184,6 +191,12 @@ class _Readers:
             span = max([math.pi * globe / FAR, *(float(self.spans[column]) for column in columns)])
         column = columns[0] if len(columns) == 1 else None
         return [Hyperparameter(name, f"{part.label}{kind}", kind, value, unit, column, "", part.label, span)]
+
+    def _called(self, kind: str, i: int) -> str:
+        """The i-th quantity, or of angles the i-th pair of them: each with all before it."""
+        pairs = [f"{self.quantities[b]} and {each}" for a, each in enumerate(self.quantities) for b in range(a)]
+        names, number = (pairs, f"pair {i + 1}") if kind == "angle" else (self.quantities, f"quantity {i + 1}")
+        return names[i] if self.quantities else number
 
 
 def _of_distances(unit: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.coordinate_systems import has_geometry, is_globe, same_system, system_of, worded
+from ..support.coordinate_systems import DEGREES, has_geometry, in_the_system, is_globe, same_system, worded
 from ..support.progress import LOGGER
 from ..tables.vector import read_frame
 from .cells import Bounds, Cells, Tile
@@ -22,29 +22,44 @@ _TURNS = (0, 360, -360)  # in which longitudes may be written
 
 @dataclass(frozen=True)
 class Area:
-    """Polygons: cells whose centre lies in one of them are wanted. ``told`` says if they were in another system."""
+    """Polygons: cells whose centre lies in one of them are wanted."""
 
     polygons: tuple[Any, ...]
-    told: str = ""
 
     @classmethod
-    def of(cls, mask: Any, crs: str | None) -> Area:
-        """From a GeoDataFrame, a GeoSeries or a file, brought into the system ``crs`` of the model."""
-        name, kind = (str(mask),) * 2 if isinstance(mask, (str, Path)) else ("mask", type(mask).__name__)
-        if isinstance(mask, (str, Path)) and not Path(mask).is_file():
+    def of(cls, mask: Any, known: str | None, globe: bool) -> Area:
+        """From a GeoDataFrame, a GeoSeries or a file, brought into the system that is ``known`` of the model.
+
+        A model that does not say its system is on the ``globe``, in degrees of GPS, or in some plane, where polygons
+        are taken as they are, and the log says so. An area is itself.
+        """
+        if isinstance(mask, Area):
+            return mask
+        file = isinstance(mask, (str, Path))
+        name, kind = (str(mask),) * 2 if file else ("mask", type(mask).__name__)
+        if file and not Path(mask).is_file():
             raise InputError(f"the mask {name} is not a file")
-        frame = read_frame(Path(mask)) if isinstance(mask, (str, Path)) else mask
+        frame = read_frame(Path(mask)) if file else mask
         if not has_geometry(frame):
             raise InputError(f"mask must be a file or a GeoDataFrame of polygons, got {kind}")
-        system, shapes, told = system_of(frame, name), frame.geometry.dropna(), ""
+        shapes = frame.geometry.dropna()
         shapes = shapes[~shapes.is_empty]
         if not len(shapes) or set(shapes.geom_type) - {"Polygon", "MultiPolygon"}:
             raise InputError(f"{name} must hold polygons, got {sorted(set(shapes.geom_type)) or 'nothing'}")
-        if system is not None and crs is not None and not same_system(system, crs):
-            told = f"The polygons of {name} are converted from {worded(system)} to {worded(crs)}."
+        system = None if frame.crs is None else str(frame.crs.to_string())
+        crs = known or (DEGREES if globe else None)
+        if system is None and known is not None:
+            remedy = f"if the mask is, too, {in_the_system(known, name, file)} says so"
+            raise InputError(f"{name} does not say its coordinate system, the model is in {worded(known)}; {remedy}")
+        if system is not None and crs is None:
+            LOGGER.warning(
+                f"{name} is in {worded(system)}, and the model does not say its coordinate system (--crs at the fit, "
+                "about= in Python): the polygons are taken as they are."
+            )
+        elif system is not None and crs is not None and not same_system(system, crs):
             shapes = _converted(shapes, crs, f"{name} cannot be converted from {worded(system)} to {worded(crs)}")
-            LOGGER.info("%s", told)
-        return cls(tuple(shapes), told)
+            LOGGER.info(f"The polygons of {name} are converted from {worded(system)} to {worded(crs)}.")
+        return cls(tuple(shapes))
 
     @property
     def bounds(self) -> Bounds:

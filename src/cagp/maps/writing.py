@@ -22,25 +22,29 @@ from ..prediction import Prediction
 from ..saving import About, Saved, fingerprint_of
 from ..stopping import Rule, require_rule
 from ..support.convert import array
-from ..support.coordinate_systems import coordinate_names, east_and_north, is_globe
+from ..support.coordinate_systems import DEGREES, coordinate_names, east_and_north, is_globe
 from ..support.pieces import Pieces
+from ..support.progress import LOGGER
 from ..support.progress import progress as progress_bar
 from ..support.validation import fraction
 from ..support.version import __version__
 from .area import Area
-from .cells import Cells, Tile, opened, require_cells_of, side_of
+from .cells import Bounds, Cells, Tile, opened, require_cells_of, side_of
+from .extent import Extent
 from .files import Layout, writer_for
-
-_DEGREES = "EPSG:4326"  # of a model on the globe that does not say which degrees its coordinates are
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The ``names`` of a model's columns, and which of them are the coordinates of cells; rasters have the others."""
+    """The ``names`` of a model's columns, and which of them are the coordinates of cells; rasters have the others.
+
+    ``sphere`` says that the kernel has them on the globe, where longitudes go round.
+    """
 
     names: tuple[str, ...]
     east: int
     north: int
+    sphere: bool = False
 
     @classmethod
     def of(cls, model: Model, about: About) -> Columns:
@@ -48,7 +52,7 @@ class Columns:
         p = model.X.shape[1]
         names = about.features or tuple(model.column_names or (f"x{i}" for i in range(p)))
         if found := [each for each in geographic_columns(model.prior.kernel, range(p)) if len(each) == 2]:
-            return cls(names, found[0][1], found[0][0])
+            return cls(names, found[0][1], found[0][0], sphere=True)
         own = model.column_names or ()
         called = about.crs is not None and set(coordinate_names(about.crs)) <= {*own}
         if known := east_and_north(own if called else names, about.crs if called else None):
@@ -59,6 +63,12 @@ class Columns:
                 "coordinates; call them x and y or latitude and longitude in about.features, or fit to a GeoDataFrame"
             )
         return cls(names, 0, 1)
+
+    def bounds(self, X: np.ndarray) -> Bounds:
+        """West, south, east and north of points X (n, p)."""
+        x, y = X[:, self.east], X[:, self.north]
+        west, east = smallest_arc(x) if self.sphere else (x.min(), x.max())
+        return float(west), float(y.min()), float(east), float(y.max())
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -167,6 +177,19 @@ class MapOfModel:
                     wanted &= np.isfinite(_values(source, band, tile))
         return wanted
 
+    @property
+    def missed(self) -> str:
+        """What is to be said where no cell that is wanted lies within the data; nothing where one does."""
+        columns, cells = self.columns, self.cells
+        names = columns.names[columns.east], columns.names[columns.north]
+        extent = Extent(columns.bounds(array(self.model.recipe.X)), names, columns.sphere)
+        for tile in self.tiles:
+            x, y = cells.xs(tile.left, tile.right), cells.ys(tile.top, tile.bottom)[:, None]
+            near = extent.holds(x, y, cells.dx, -cells.dy)
+            if near.any() and (near & self.inside(tile)).any():
+                return ""
+        return extent.missed
+
     def points(self, tile: Tile, wanted: np.ndarray) -> np.ndarray:
         """The wanted cells of a tile as points (n, p)."""
         rows, columns = np.nonzero(wanted)
@@ -183,6 +206,8 @@ class MapOfModel:
 
     def write(self, progress: bool | None = None) -> str:
         """Make the map; what was said of the last tile. Ctrl-C keeps the tiles that are finished."""
+        if self.missed:
+            LOGGER.warning(f"{self.out}: {self.missed}.")
         total = sum(float(np.prod(tile.shape)) for tile in self.tiles)
         with progress_bar("map", total, progress) as advance:
             for tile in self.tiles:
@@ -249,20 +274,15 @@ def _values(source: Any, band: int, tile: Tile) -> np.ndarray:
 
 def _placed(model: Model, columns: Columns, known: str | None, grid: Any, mask: Any) -> tuple[Cells, Area | None]:
     """The cells that ``grid`` means, over the mask or the data of the model, and the mask; the system is ``known``."""
-    on_sphere = bool(geographic_columns(model.prior.kernel, range(len(columns.names))))
-    globe = on_sphere or "latitude" in columns.names if known is None else is_globe(known)
-    crs = known or (_DEGREES if globe else None)
+    globe = columns.sphere or "latitude" in columns.names if known is None else is_globe(known)
+    crs = known or (DEGREES if globe else None)
     side = side_of(grid, crs)
     if side is None:
         cells = Cells.of_raster(Path(grid))
         require_cells_of(cells, known, globe)
-        return cells, None if mask is None else Area.of(mask, cells.crs)
-    area = None if mask is None else Area.of(mask, crs)
-    X = array(model.X)[:, [columns.east, columns.north]]
-    (west, south), (east, north) = X.min(axis=0).tolist(), X.max(axis=0).tolist()
-    if on_sphere:
-        west, east = smallest_arc(X[:, 0])
-    bounds = (west, south, east, north) if area is None else area.bounds
+        return cells, None if mask is None else Area.of(mask, cells.crs, globe)
+    area = None if mask is None else Area.of(mask, known, globe)
+    bounds = columns.bounds(array(model.X)) if area is None else area.bounds
     return Cells.over(bounds, side, crs, globe), area
 
 

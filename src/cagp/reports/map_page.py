@@ -17,9 +17,11 @@ import numpy as np
 
 from ..errors import InputError, InputTypeError
 from ..maps.area import Area
+from ..maps.extent import Extent
 from ..predicting.distributions import MEANS_REACH, MEDIANS_DO_NOT
 from ..support.atomic_files import write_atomically
 from ..support.convert import array
+from ..support.progress import LOGGER
 from ..support.validation import ArrayLike, count, fraction, real
 from .maps import Map, coastlines, map_of
 from .names import Names, medians
@@ -65,8 +67,7 @@ def write_map_page(
         raise InputError("observed: this model has one noise variance per training row, none for new ones")
     level, cells = fraction(level, "level"), count(cells, "cells", minimum=4)
     names = (names or Names()).filled_in(model)
-    crs = model.crs or ("EPSG:4326" if place.geographic else None)
-    area = None if mask is None else Area.of(mask, crs)
+    area = None if mask is None else Area.of(mask, model.crs, place.geographic)
     X = array(model.X if like is None else model.places(like, "like"))
     if area is not None and like is None:
         X = _corners(place, X, area)
@@ -80,8 +81,19 @@ def write_map_page(
         if not about["inside"].any():
             raise InputError("no cell of the map has its middle in the mask; take more cells or another mask")
     out = Path(path)
+    extent = _extent(model, place, names)
+    shown = points[about["inside"]] if area is not None else points
+    sides = across[1] - across[0], down[1] - down[0]
+    if not extent.holds(shown[:, place.across], shown[:, place.down], *sides).any():
+        LOGGER.warning(f"{out}: {extent.missed}.")
     write_atomically(out, map_page(model, place, (across, down), X, before, found, names, **about).encode())
     return out
+
+
+def _extent(model: Model, place: Map, names: Names) -> Extent:
+    """From where to where there are observations, of whatever quantity."""
+    (west, east), (south, north) = place.ends(array(model.recipe.X))
+    return Extent((west, south, east, north), (names.name(place.across), names.name(place.down)), place.geographic)
 
 
 def _corners(place: Map, X: np.ndarray, area: Area) -> np.ndarray:
@@ -180,7 +192,8 @@ def map_page(
         "held": medians(X, others, names),
         "note": f"{note} {interrupted}".strip(),
     }
-    return page("map.html", {"data": data, "names": names, "size": len(y), "shown": seen["n"], **notes})
+    sizes = {"size": len(y), "elsewhere": len(model.recipe.y) - len(y), "shown": seen["n"]}
+    return page("map.html", {"data": data, "names": names, **sizes, **notes})
 
 
 def _axis(middles: np.ndarray, names: Names, column: int) -> dict[str, Any]:

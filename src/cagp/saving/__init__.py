@@ -5,7 +5,7 @@ A model folder holds ``model.json`` (readable: prior, solver, settings, names) a
 
 from ..support.encodings import Encoding
 from .about import About, FitSummary
-from .folder import fingerprint_of, is_model_folder, read, require_writable, write
+from .folder import fingerprint_of, is_model_folder, quantities_beside, read, require_writable, write
 from .saved import Saved
 from .several import holds_quantities, load, read_quantities, write_quantities
 
@@ -18,6 +18,7 @@ __all__ = [
     "holds_quantities",
     "is_model_folder",
     "load",
+    "quantities_beside",
     "read",
     "read_quantities",
     "require_writable",

@@ -269,14 +269,25 @@ def _of_quantity(place: Path) -> Path:
     if several is None or place.exists():
         return place
     name = place.relative_to(several).as_posix()
-    try:
-        content = json.loads((several / QUANTITIES).read_bytes())
-        names = list(map(str, content["names"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SavedModelError(f"{several} cannot be loaded: {error}") from error
+    content, names = _quantities_in(several)
     if name not in names:
         raise SavedModelError(f"{several} has no quantity {name!r}; it has {', '.join(map(repr, names))}")
     return several / require_parts(content.get("parts")) / str(names.index(name))
+
+
+def _quantities_in(several: Path) -> tuple[dict[str, Any], list[str]]:
+    """What the folder of several quantities says of them, and their names."""
+    try:
+        content = json.loads((several / QUANTITIES).read_bytes())
+        return content, list(map(str, content["names"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SavedModelError(f"{several} cannot be loaded: {error}") from error
+
+
+def quantities_beside(folder: str | Path) -> list[str]:
+    """The names of the quantities of which ``folder``, such as ``model/Cd``, is one; none for another model."""
+    several = several_above(Path(folder))
+    return [] if several is None else _quantities_in(several)[1]
 
 
 def several_above(place: Path) -> Path | None:

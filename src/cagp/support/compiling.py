@@ -41,7 +41,7 @@ class Saying(event.TimingListener):
         if _ours(event):
             super().on_start(event)
             if not self._said:
-                say("compiling for this machine, some seconds, kept for the next time")
+                say("compiling what this step needs, some seconds, kept on this machine for the next time")
             self._said = True
 
     def on_end(self, event: Any) -> None:

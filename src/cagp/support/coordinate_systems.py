@@ -7,10 +7,14 @@ longitude); other systems are a plane, (x, y).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 from ..errors import InputError
 from .advice import optional
+
+DEGREES = "EPSG:4326"
+"""Those of GPS, of coordinates that are degrees and do not say which."""
 
 GLOBE, PLANE = ("latitude", "longitude"), ("x", "y")
 """What the coordinates of a geometry are called."""
@@ -97,14 +101,21 @@ def maybe_degrees(names: Sequence[str], option: str) -> str:
     return f"Note: if {north[0]!r} and {east[0]!r} are degrees, {asked} measures on the globe."
 
 
-def system_of(X: Any, name: str) -> str | None:
-    """The system of a data frame or series with a geometry; None where there is no geometry."""
+def in_the_system(system: str, name: str, file: bool) -> str:
+    """How to say in Python, or of a file in a shell, that ``name`` is in this system."""
+    if not file:
+        return f"{name}.set_crs({system!r})"
+    return f"ogr2ogr -a_srs {quote(system)} new.gpkg {quote(name)}"
+
+
+def system_of(X: Any, name: str, file: bool = False) -> str | None:
+    """The system of a data frame or series with a geometry, or of a ``file``; None where there is no geometry."""
     if not has_geometry(X):
         return None
     if X.crs is None:
         raise InputError(
-            f"{name} does not say its coordinate system; say which it is, for example {name}.set_crs('EPSG:4326') for "
-            "degrees of GPS"
+            f"{name} does not say its coordinate system; say which it is; for degrees of GPS: "
+            + in_the_system(DEGREES, name, file)
         )
     return str(X.crs.to_string())
 

@@ -48,7 +48,7 @@ def read(path: Path) -> RawColumns:
     if not hasattr(frame, "geometry") or frame.geometry.isna().all():
         raise TableError(f"{path} has no geometry")
     try:
-        system = system_of(frame, str(path))
+        system = system_of(frame, str(path), file=True)
         assert system is not None
         plain = without_geometry(frame, str(path))
     except InputError as error:

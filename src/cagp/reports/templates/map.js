@@ -85,13 +85,14 @@ function percent(p) {
   if (p > 0.999) return "more than 99.9%";
   return `${(100 * p).toFixed(p > 0.0995 && p < 0.9005 ? 0 : 1)}%`;
 }
-function degrees(value, step, positive, negative) {
-  const turned = positive === "E" && value > 180 ? value - 360 : value, text = number(Math.abs(turned), 3 * step);
+function degrees(value, spread, positive, negative) {  // in whole degrees at least
+  const turned = positive === "E" ? value - 360 * Math.ceil((value - 180) / 360) : value;
+  const text = number(Math.abs(turned), Math.min(spread, 10));
   return `${text}°${Number(text) % 180 ? ` ${turned < 0 ? negative : positive}` : ""}`;
 }
 function placeOf(column, row) {
   const x = across.first + column * across.step, y = down.first + row * down.step;
-  if (data.geographic) return `${degrees(y, down.step, "N", "S")}, ${degrees(x, across.step, "E", "W")}`;
+  if (data.geographic) return `${degrees(y, 3 * down.step, "N", "S")}, ${degrees(x, 3 * across.step, "E", "W")}`;
   return [[across, x], [down, y]].map(([a, v]) => `${a.name} ${withUnit(number(v, 3 * a.step), a.unit)}`).join(", ");
 }
 
@@ -253,7 +254,7 @@ function marks(a, most, ...letters) {  // round numbers along an axis, as they a
   const ends = [a.first - 0.5 * a.step, a.first + (a.n - 0.5) * a.step];
   const { found, step } = ticks(...ends, Math.max(2, most), data.geographic && a.n * a.step > 100);
   return found.map((value) => ({ value,
-    text: data.geographic ? degrees(value, 3 * step, ...letters).replace(" ", "") : number(value, 10 * step) }));
+    text: data.geographic ? degrees(value, 10 * step, ...letters).replace(" ", "") : number(value, 10 * step) }));
 }
 
 function axes(c) {
