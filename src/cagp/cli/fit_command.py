@@ -6,8 +6,6 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ..errors import InputError
 from ..support.advice import all_worded
 from . import flags
@@ -15,8 +13,8 @@ from .shards import fit as fit_shards
 from .shards import in_files
 from .shared import (
     IN_OPTIONS,
-    INTERRUPTED,
     Printer,
+    ended_early,
     errors_reported,
     hyperparameter_rows,
     labels,
@@ -107,6 +105,7 @@ def fit(
             if training.quantities:
                 printer(str(model))
                 printer(f"Model: {model.save(out, about=about, overwrite=overwrite)}")
+                ended_early(model, f"{out} has the best models so far, and its story says what was not tried.")
                 return
             about = _written(model, about, out, overwrite, printer)
         printer(f"Model: {out}")
@@ -187,13 +186,11 @@ def _written(fitted: Model, about: About, out: Path, overwrite: bool, printer: P
     rest = dataclasses.replace(fitted.result, advice=told)
     about = dataclasses.replace(about, fit=saving.FitSummary.of(rest, IN_OPTIONS))
     saving.write(saving.Saved.of(fitted, about), out, overwrite=overwrite)
-    if fitted.interrupted:
-        typer.echo(
-            f"Interrupted: {out} has the best model so far with the error bars of its prior, and no report is "
-            "written. To go on from it, start a fit there (--kernel, --lengthscale, --variance, --noise-variance).",
-            err=True,
-        )
-        raise typer.Exit(INTERRUPTED)
+    ended_early(
+        fitted,
+        f"{out} has the best model so far with the error bars of its prior, and no report is written. To go on from "
+        "it, start a fit there (--kernel, --lengthscale, --variance, --noise-variance).",
+    )
     return about
 
 
