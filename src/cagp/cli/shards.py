@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import InputError
-from .shared import Printer, asked_beside, require_place, share_in
+from .shared import Printer, asked_beside, ended_early, errors_reported, require_place, share_in
 
 # What the commands know of such data: another option that was given is refused.
 _SAME = {
@@ -43,6 +43,7 @@ _INSTEAD = {
     "overwrite": "the same command goes on where it stopped, and for another one choose another folder, or remove OUT",
     "solver": "such a model predicts by the nearest neighbours that it was fitted with",
 }
+_CUT_SHORT = "Interrupted. What there is of the shards is kept: no model is written, and the same command goes on."
 _WHAT = "data in a folder of Parquet files or a Zarr store"
 
 
@@ -74,10 +75,16 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
         options["solver"] = as_solver(given["solver"])
     if "transform" in asked:
         options["transform"] = None if given["transform"] == "none" else given["transform"]
-    model = fit(source, target, features=features or None, progress=printer.progress, **options)
-    printer(model.story)
-    model.save(out, overwrite=given["overwrite"])
+    with errors_reported(given["debug"], _CUT_SHORT):
+        model = fit(source, target, features=features or None, progress=printer.progress, **options)
+        printer(model.story)
+        model.save(out, overwrite=given["overwrite"])
     printer(f"Model: {out}. It needs its observations, which are in {model.store.folder}.")
+    ended_early(
+        model,
+        f"{out} has the best model so far with the error bars of its prior; with --overwrite the same command takes "
+        "the shards that are there, and searches anew.",
+    )
 
 
 def predict(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer) -> None:
