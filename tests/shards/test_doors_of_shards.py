@@ -51,13 +51,16 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     # nothing beside them in their folder, which others read as a whole
     assert sorted((place / "files").iterdir()) == files
     assert cagp.load(place / "other").store.features == ("x0",)
-    asked = ("predict", place / "model", place / "new", "--observed", "--interval", 90, "--batch", 10)
+    asked = ("predict", place / "model", place / "new", "--observed", "--interval", 90, "--exceed", "0.5,1")
+    asked += ("--batch", 10)
     assert "Written" in quick(*asked)
     assert len(list((place / "new-predicted").glob("part-*"))) == 6  # two of each of three files with 17 rows or less
     found = parquet.read_table(place / "new-predicted")
     X, _ = plane(2500)
     wanted = cagp.load(place / "model").predict(X[:50]).observed()
     assert_allclose(found["upper_90"].to_numpy(), wanted.interval(0.9)[1], rtol=1e-10, atol=1e-12)
+    for name, threshold in (("exceeds_0.5", 0.5), ("exceeds_1", 1.0)):
+        assert_allclose(found[name].to_numpy(), wanted.exceedance(threshold), rtol=1e-9, atol=1e-12)
     assert "Written" in quick(*asked)
     assert "predictions come from the nearest of all" in quick("info", place / "model")
 
@@ -152,14 +155,15 @@ def test_ctrl_c_while_shards_are_made_keeps_those_that_are_done(
         (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
         (("predict", "model", "new", "--out", "table"), "other things in it"),
         (("check", "model", "new"), "fit one to the observations around the places in question"),
-        (("predict", "model", "new", "--out", "p", "--exceed", 1), "cagp.load(MODEL).predict(X).exceedance(50)"),
+        (("predict", "model", "new", "--out", "p", "--exceed", "much"), "--exceed must be one threshold"),
+        (("predict", "model", "new", "--out", "one.csv"), "folder of Parquet files, which readers"),
         (("predict", "model", "new", "--out", "p", "--drop-missing"), "leave them out of the files before"),
         (("predict", "model", "new.csv", "--out", "p"), "pandas.read_csv('new.csv').to_parquet('new.parquet')"),
         (("predict", "model", "nowhere", "--out", "p"), "does not exist"),
     ],
 )
 def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, place: Path) -> None:
-    names = {"table", "table-shards-z", "m", "new", "new.csv", "model", "p", "nowhere"}
+    names = {"table", "table-shards-z", "m", "new", "new.csv", "model", "p", "nowhere", "one.csv"}
     (place / "new.csv").write_text("x0,x1\n1,2\n")
     result = call(*(place / str(each) if each in names else each for each in arguments))
     assert result.exit_code == 2
