@@ -147,9 +147,11 @@ def _observations(
     names = ("target", "features", "exclude", "noise_column", "drop_missing", "crs")
     read: dict[str, Any] = {name: given[name] for name in names}
     training = read_training(given["data"][0], **read, wished=wished, printer=printer, asked=how)
-    if training.quantities and (given["no_fit"] or given["report"]):
-        one = "reports are of one quantity, see `cagp check MODEL/NAME`"
-        raise InputError(f"several targets are fitted, and {one}: leave out --no-fit and --report")
+    if training.quantities and given["report"]:
+        raise InputError(
+            "--report is of one quantity, and none is written for several; leave it out, and see "
+            f"`cagp check {given['out']}/NAME` for the quantity NAME"
+        )
     check_rows(options, len(training.y))
     at_first = Saved(wished.some_prior(training), training.X, training.y, solver, about=training.about)
     like, drop_missing = given["like"], given["drop_missing"]

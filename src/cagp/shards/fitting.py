@@ -181,7 +181,7 @@ def _beginning(data: Any, columns: list[str]) -> Rows:
     if isinstance(data, LazyField):
         some = data.some(_PILOTED)
     else:
-        some = parts_of(data, columns)[0][0].cut(_PILOTED)[0].read(columns)
+        some = parts_of(data, columns, columns[:-1])[0][0].cut(_PILOTED)[0].read(columns)
     return Rows(some[:, :-1], some[:, -1], np.arange(len(some)))
 
 

@@ -85,7 +85,7 @@ def _fill(
     if isinstance(source, LazyField) or is_frame(source):
         field = _as_files(source, place / _SOURCE, by)
         source = place / _SOURCE
-    parts, _ = parts_of(source, [*chosen, target])
+    parts, _ = parts_of(source, [*chosen, target], chosen)
     columns = (*chosen, target)
     size = sum(part.rows for part in parts)
     boxes = _boxes(place, parts, columns, key, size, tile, by)
