@@ -105,6 +105,11 @@ class QuantitiesModel:
         return "" if self.record is None else str(self.record)
 
     @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search: these are the best so far, as the story says."""
+        return self.record is not None and self.record.interrupted
+
+    @property
     def guarantee(self) -> Guarantee:
         """When the error bars of its predictions hold, of the first quantity."""
         return self.models[0].guarantee

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 import cagp
+from cagp.choosing import together
 from cagp.cli import app
 from cagp.errors import InputError, InputTypeError
 from cagp.estimator import CAGPRegressor
+from cagp.hyperparameters import optimise
 from cagp.kernels import Coregionalised
 from cagp.quantities import QuantitiesModel
 
@@ -270,3 +274,93 @@ def test_cadmium_in_the_jura_from_nickel_and_zinc() -> None:
         assert np.abs(own - truth).mean() < 0.92 * np.abs(before - truth).mean()
     lower, upper = prediction.observed().interval(0.9)
     assert 0.83 <= np.mean((lower <= truth) & (truth <= upper)) <= 0.97
+
+
+PLACES: dict[str, Any] = {**QUICK, "recalibrate": False, "varying": False, "mean": "constant"}
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, when: Callable[[Any], bool]) -> list[int]:
+    """Ctrl-C at the first evaluation of a likelihood ``when`` the run says so; gives the sizes of all after that."""
+    evaluate, sizes = optimise._Run.evaluate, list[int]()
+
+    def interrupted(run: optimise._Run, at: np.ndarray) -> Any:
+        if sizes or when(run):
+            if not sizes:
+                signal.raise_signal(signal.SIGINT)
+            sizes.append(run.size)
+        return evaluate(run, at)
+
+    monkeypatch.setattr(optimise._Run, "evaluate", interrupted)
+    return sizes
+
+
+def test_one_ctrl_c_ends_the_search_for_all_quantities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the first fit of the first of three quantities: the others get a model in a hurry."""
+    X, _, Y = fields(320, 0.9)
+    sizes = interrupting(monkeypatch, lambda run: len(run.trace) == 2)
+    model = cagp.fit(X, np.column_stack([Y, Y[:, 0]]), **PLACES)
+    assert sum(size == 320 for size in sizes) <= 8  # an evaluation or two for each, beside those of few observations
+    assert model.interrupted
+    story = " ".join(model.story.split())
+    assert "Interrupted: the best so far was kept." in story
+    assert "The search was cut short for y1, y2 and y3." in story
+    assert "Models of all quantities together were not tried." in story
+    for each in model.models:
+        assert each.interrupted
+        assert "Interrupted" in each.story
+        assert "more seconds=" not in each.story
+    errors = [np.abs(own - y).mean() for own, y in zip(model.predict(X).mean.T, Y.T, strict=False)]
+    assert max(errors) < 0.5  # the standard deviation of the fields is 1
+
+
+@pytest.mark.parametrize("step", [2, None])
+def test_ctrl_c_while_quantities_are_modelled_together(monkeypatch: pytest.MonkeyPatch, step: int | None) -> None:
+    """In the first fit of all together, and when that is judged: it is kept where it pays, and no other is tried."""
+    X, _, Y = sparse(-0.95)
+    if step is None:
+        scores = together._Comparison._scores
+
+        def interrupted(*arguments: Any) -> Any:
+            signal.raise_signal(signal.SIGINT)
+            monkeypatch.setattr(together._Comparison, "_scores", scores)
+            return scores(*arguments)
+
+        monkeypatch.setattr(together._Comparison, "_scores", interrupted)
+    else:
+        interrupting(monkeypatch, lambda run: run.size == (~np.isnan(Y)).sum() and len(run.trace) == step)
+    model = cagp.fit(X, Y, **PLACES | {"kernel": ["matern32", "rbf"]}, together=True)
+    assert model.together
+    assert model.interrupted
+    story = " ".join(model.story.split())
+    assert "Not tried, because the search was interrupted: rbf." in story
+    assert "Interrupted: the best so far was kept." in story
+    assert "Cd" not in story
+    assert story.count("Interrupted before the error bars were judged") == 2
+
+
+@pytest.mark.filterwarnings("ignore::cagp.hyperparameters.FitWarning")
+@pytest.mark.parametrize("together", ["auto", False])
+def test_an_estimator_of_several_targets_keeps_the_best_and_ends(
+    monkeypatch: pytest.MonkeyPatch, together: str | bool
+) -> None:
+    X, _, Y = fields(60, 0.9)
+    sizes = interrupting(monkeypatch, lambda run: len(run.trace) == 2)
+    regressor = CAGPRegressor(together=together, kernel=None, uncertainty=False, target_transform=None, varying=False)
+    with pytest.raises(KeyboardInterrupt, match="best model found so far"):
+        regressor.fit(X, Y)
+    assert sum(size == 60 for size in sizes) <= 20  # of the hundreds of a whole search
+    assert regressor.predict(X).shape == (60, 2)
+
+
+def test_the_command_ends_as_one_that_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, _, Y = fields(30, 0.9)
+    pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "Cd": Y[:, 0], "Zn": Y[:, 1]}).to_csv(tmp_path / "data.csv", index=False)
+    interrupting(monkeypatch, lambda run: len(run.trace) == 2)
+    out = tmp_path / "model"
+    asked = ["fit", tmp_path / "data.csv", "--target", "Cd,Zn", "--out", out, "--no-varying", "--transform", "none"]
+    told = CliRunner().invoke(app, [str(each) for each in asked])
+    assert told.exit_code == 130, told.output
+    assert "Interrupted: " in told.stderr
+    assert "best models so far" in told.stderr
+    assert cagp.load(out).interrupted
+    assert len(cagp.load(out).models) == 2  # type: ignore[attr-defined]

@@ -132,3 +132,21 @@ def test_names_with_slashes_are_quantities_and_nothing_else_goes_in(tmp_path: Pa
     cagp.load(model).save(tmp_path / "another")
     cagp.load(model).save(model, overwrite=True)
     np.testing.assert_allclose(cagp.load(model).predict(X).mean, cagp.load(tmp_path / "another").predict(X).mean)
+
+
+def test_what_was_measured_where_it_is_wanted_is_told_to_go_to_the_fit(tmp_path: Path) -> None:
+    model, (_, Y) = saved(tmp_path), places()
+    told = call("predict", model, table(tmp_path / "points.csv", Zn=Y[:, 1]), "--out", tmp_path / "out.csv")
+    assert told.exit_code == 0, told.output
+    assert "Not used: Zn in" in told.output
+    plain = call("predict", model, table(tmp_path / "plain.csv"), "--out", tmp_path / "other.csv")
+    assert "Not used" not in plain.output
+
+
+def test_a_report_of_several_quantities_is_refused_by_its_name(tmp_path: Path) -> None:
+    _, Y = places()
+    data = table(tmp_path / "data.csv", Cd=Y[:, 0], Zn=Y[:, 1])
+    refused = call("fit", data, "--target", "Cd,Zn", "--out", tmp_path / "new", "--report", tmp_path / "r")
+    assert refused.exit_code == 2
+    assert "--report is of one quantity" in " ".join(refused.output.split())
+    assert "--no-fit" not in refused.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.errors import InputError
-from cagp.shards import ShardedModel, fit
+from cagp.hyperparameters import optimise
+from cagp.shards import ShardedModel, fit, writing
 from cagp.shards.fitting import _beside
 from cli.small import call
 from shards.test_shards import plane, table
@@ -49,13 +52,16 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     assert sorted((place / "files").iterdir()) == files
     other = cagp.load(place / "other")
     assert (other.store.features, other.target_name) == (("x0",), "z")
-    asked = ("predict", place / "model", place / "new", "--observed", "--interval", 90, "--batch", 10)
+    asked = ("predict", place / "model", place / "new", "--observed", "--interval", 90, "--exceed", "0.5,1")
+    asked += ("--batch", 10)
     assert "Written" in quick(*asked)
     assert len(list((place / "new-predicted").glob("part-*"))) == 6  # two of each of three files with 17 rows or less
     found = parquet.read_table(place / "new-predicted")
     X, _ = plane(2500)
     wanted = cagp.load(place / "model").predict(X[:50]).observed()
     assert_allclose(found["upper_90"].to_numpy(), wanted.interval(0.9)[1], rtol=1e-10, atol=1e-12)
+    for name, threshold in (("exceeds_0.5", 0.5), ("exceeds_1", 1.0)):
+        assert_allclose(found[name].to_numpy(), wanted.exceedance(threshold), rtol=1e-9, atol=1e-12)
     assert "Written" in quick(*asked)
     assert "predictions come from the nearest of all" in quick("info", place / "model")
 
@@ -71,9 +77,74 @@ def test_some_files_of_a_folder_have_shards_of_their_own(tmp_path: Path, monkeyp
     assert fit("d", "z", **how).store == found[2]  # from wherever it is asked for
     names = {_beside(files, "z").name for files in ([one, two], [two, one], [one, three], [str(one), str(two)])}
     assert len(names) == 3
-    one.unlink()
-    with pytest.raises(InputError, match=r"choose another folder in Python: cagp\.shards\.fit\(…, store=FOLDER\)"):
-        cagp.fit(tmp_path / "d", "z", **how)
+
+
+def test_more_data_have_new_shards_and_older_models_keep_theirs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "cagp")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    X, y = plane(90)
+    source, new = table(tmp_path / "d", X[:60], y[:60]), table(tmp_path / "new", X[60:], y[60:], files=1)
+    how: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "varying": False, "recalibrate": False}
+    how |= {"transform": None, "mixture": False, "uncertainty": False, "rotate": False, "n_jobs": 1}
+    old = fit(source, "z", **how)
+    before = old.predict(X[:5]).mean
+    (new / "0.parquet").rename(source / "new.parquet")
+    for _ in range(2):  # the second one finds its own
+        caplog.clear()
+        grown = cagp.fit(source, "z", **how)
+        assert isinstance(grown, ShardedModel)
+        assert grown.store.folder.name == "d-shards-z-2"
+        assert grown.size == old.size + len(y[60:])
+        said = " ".join(record.getMessage() for record in caplog.records)
+        assert "d-shards-z has shards of other data or other columns, or of data that have changed, and stays" in said
+    assert fit(source, "z", features=["x0"], **how).store.folder.name == "d-shards-z-3"
+    np.testing.assert_array_equal(old.predict(X[:5]).mean, before)
+    with pytest.raises(InputError, match="or choose another folder: store=FOLDER"):  # where that was named
+        fit(source, "z", store=tmp_path / "d-shards-z", **how)
+
+
+def test_ctrl_c_in_the_search_keeps_the_best_and_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, evaluate, runs = table(tmp_path / "d", *plane(200)), optimise._Run.evaluate, list[int]()
+
+    def interrupted(run: optimise._Run, at: np.ndarray) -> Any:
+        runs.append(len(run.trace))
+        if len(runs) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(run, at)
+
+    monkeypatch.setattr(optimise._Run, "evaluate", interrupted)
+    asked = ("fit", source, "--target", "z", "--out", tmp_path / "m", "--kernel", "matern32", "--no-varying")
+    result = call(*asked)
+    assert result.exit_code == 130, result.output
+    said = " ".join(result.stderr.split())
+    assert "best model so far" in said
+    assert "with --overwrite the same command takes the shards that are there, and searches anew" in said
+    assert cagp.load(tmp_path / "m").interrupted
+    before = [each.stat().st_mtime_ns for each in (tmp_path / "d-shards-z" / "tiles").iterdir()]
+    quick(*asked, "--overwrite", "--seconds", 1)
+    assert [each.stat().st_mtime_ns for each in (tmp_path / "d-shards-z" / "tiles").iterdir()] == before
+    assert not cagp.load(tmp_path / "m").interrupted
+
+
+def test_ctrl_c_while_shards_are_made_keeps_those_that_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, gather = table(tmp_path / "d", *plane(200)), writing._gather
+
+    def interrupted(*arguments: Any) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return gather(*arguments)
+
+    monkeypatch.setattr(writing, "_gather", interrupted)
+    asked = ("fit", source, "--target", "z", "--out", tmp_path / "m", "--kernel", "matern32", "--no-varying")
+    result = call(*asked, "--seconds", 1)
+    assert result.exit_code == 130, result.output
+    assert "no model is written, and the same command goes on" in " ".join(result.stderr.split())
+    assert not (tmp_path / "m").exists()
+    monkeypatch.undo()
+    quick(*asked, "--seconds", 1)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +158,15 @@ def test_some_files_of_a_folder_have_shards_of_their_own(tmp_path: Path, monkeyp
         (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
         (("predict", "model", "new", "--out", "table"), "other things in it"),
         (("check", "model", "new"), "fit one to the observations around the places in question"),
-        (("predict", "model", "new", "--out", "p", "--exceed", 1), "cagp.load(MODEL).predict(X).exceedance(50)"),
+        (("predict", "model", "new", "--out", "p", "--exceed", "much"), "--exceed must be one threshold"),
+        (("predict", "model", "new", "--out", "one.csv"), "folder of Parquet files, which readers"),
         (("predict", "model", "new", "--out", "p", "--drop-missing"), "leave them out of the files before"),
         (("predict", "model", "new.csv", "--out", "p"), "pandas.read_csv('new.csv').to_parquet('new.parquet')"),
         (("predict", "model", "nowhere", "--out", "p"), "does not exist"),
     ],
 )
 def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, place: Path) -> None:
-    names = {"table", "table-shards-z", "m", "new", "new.csv", "model", "p", "nowhere"}
+    names = {"table", "table-shards-z", "m", "new", "new.csv", "model", "p", "nowhere", "one.csv"}
     (place / "new.csv").write_text("x0,x1\n1,2\n")
     result = call(*(place / str(each) if each in names else each for each in arguments))
     assert result.exit_code == 2

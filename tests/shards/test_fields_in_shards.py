@@ -168,25 +168,25 @@ def test_a_grid_is_predicted_block_by_block(
 
     monkeypatch.setattr(grids, "_predict_block", dying)
     with pytest.raises(KeyboardInterrupt):
-        model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1)
+        model.predict_to(grid, out, observed=True, interval=0.8, exceed=15, n_jobs=1)
     assert not out.exists()
     with pytest.raises(InputError, match="another model, for another grid"):
         model.predict_to(grid, out, n_jobs=1)
     first, before = done[:], len(done)
     done.clear()
     done.extend([-1] * 4)
-    model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1)
+    model.predict_to(grid, out, observed=True, interval=0.8, exceed=15, n_jobs=1)
     assert not set(done[4:]) & set(first)
     assert len(done) - 4 + before > 6
     assert [path.name for path in tmp_path.iterdir()] == ["sea.zarr"]
     found = xr.open_zarr(out)
-    wanted = grid.cagp.predict(model, observed=True, level=0.8)
-    for name in ("mean", "std", "lower", "upper"):
+    wanted = grid.cagp.predict(model, observed=True, level=0.8, exceed=15)
+    for name in ("mean", "std", "lower", "upper", "exceeds_15"):
         assert_allclose(found[name], wanted[name], rtol=1e-10, atol=1e-10)
         assert found[name].attrs == wanted[name].attrs
     before, left = out.stat().st_mtime_ns, out.with_name(f"{out.name}.parts")
     (left / "_model").mkdir(parents=True)
-    assert model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1).stat().st_mtime_ns == before
+    assert model.predict_to(grid, out, observed=True, interval=0.8, exceed=15, n_jobs=1).stat().st_mtime_ns == before
     assert not left.exists()
     with pytest.raises(InputError, match="with something else"):
         model.predict_to(grid, out, n_jobs=1)

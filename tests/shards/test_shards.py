@@ -22,6 +22,7 @@ from cagp.model import Model
 from cagp.saving.folder import own_hash
 from cagp.shards import ShardedModel, Store, fit, fitting, writing
 from cagp.shards.fitting import working_set
+from cagp.shards.sources import Part
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
 from cagp.support import progress
@@ -485,10 +486,25 @@ def test_what_cannot_be_is_refused(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "table-shards-z").exists()  # before any work
 
 
+def test_what_is_wrong_with_a_column_is_said_with_its_place_and_the_remedy(tmp_path: Path) -> None:
+    values = np.arange(2000.0)
+    values[1905] = np.nan
+    parquet.write_table(pa.table({"z": values}), tmp_path / "long.parquet", row_group_size=700)
+    part = Part(str(tmp_path / "long.parquet"), (1, 2), 700, 1300)  # the last two row groups
+    with pytest.raises(InputError, match="column 'z' has no finite value in row 1,905, counted from 0; leave"):
+        part.cut(100)[12].read(["z"])
+    named = tmp_path / "named.parquet"
+    parquet.write_table(pa.table({"id": ["a", "b"], "x0": [0.0, 1.0], "z": [0.0, 1.0]}), named)
+    with pytest.raises(InputError, match=r"of numbers; convert it before, or leave it out of the features: --exclude"):
+        fit(named, "z", n_jobs=1)
+    with pytest.raises(InputError, match=r"of numbers; convert it before$"):
+        fit(named, "id", features=["x0"], n_jobs=1)
+
+
 def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) -> None:
     X, y = plane(50)
     y[7] = np.nan
-    with pytest.raises(InputError, match="column 'z' has no finite value in row 7"):
+    with pytest.raises(InputError, match="column 'z' has no finite value in row 7, counted from 0; leave"):
         fit(table(tmp_path / "table", X, y), "z", n_jobs=1)
     with pytest.raises(InputError, match="does not exist"):
         fit(tmp_path / "nowhere", "z", n_jobs=1)

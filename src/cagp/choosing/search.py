@@ -121,7 +121,11 @@ class CandidateSearch:
         self.result: FitResult | None = None
 
     def end(self, share: float) -> float:
-        """The moment when this share of the budget is used up; if not hurried, not before there is a candidate."""
+        """The moment when this share of the budget is used up; if not hurried, not before there is a candidate. After
+        Ctrl-C there is no time left.
+        """
+        if self.interrupt.requested:
+            return -math.inf
         waits = not self.request.hurried and not self.fits
         return math.inf if waits else self.started + share * self.request.seconds
 
@@ -135,7 +139,7 @@ class CandidateSearch:
 
         Time may be up after one evaluation: hurried, the first one starts from what a few observations like.
         """
-        quick = not self.fits and self.request.hurried
+        quick = not self.fits and (self.request.hurried or self.interrupt.requested)
         found = self.tried(self.sketched(candidate)[1]) if quick else ""
         return self.keep(candidate, self.tried(candidate) if isinstance(found, str) else found)
 
@@ -340,7 +344,7 @@ class Step:
 def run_steps(search: CandidateSearch, steps: Sequence[Step], progress: bool | None) -> CandidateSearch:
     """The search after all steps, with the seconds that those of each name took besides the candidates that it has."""
     seconds: dict[str, float] = {}
-    with Interrupt() as interrupt, progress_bar("fit", len(steps), progress) as advance:
+    with Interrupt(joins=True) as interrupt, progress_bar("fit", len(steps), progress) as advance:
         for step in steps:
             began = clock.now() - sum(each.seconds for each in search.fits)
             search.interrupt, search.share = interrupt, step.share

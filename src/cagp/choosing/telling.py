@@ -112,7 +112,7 @@ def _chosen(search: CandidateSearch) -> Iterable[str]:
     yield from in_sentences(prior, columns, units, search.X)
     yield from directions_in_words(prior.kernel, columns, search.X)
     if search.result is not None:
-        if TIME_IS_UP in search.result.story:
+        if TIME_IS_UP in search.result.story and not search.interrupt.requested:
             yield "Their fit ended when its time was up; more seconds= take it further."
         flat = (each for each in search.result.advice if each.kind == "flat")
         yield from all_worded(flat, called=naming(named(prior, columns, units)))

@@ -51,6 +51,7 @@ _TRIED = (
     "Models of all quantities together were compared with each by itself by left-out observations. The CRPS is in "
     "units of that of each by itself, on average over the quantities; less is better."
 )
+_NOT_JUDGED = "Interrupted before the error bars were judged: they are those of the prior."
 _OWN_STORIES = "Each quantity has a model by itself, which tells its own story: models[0].story and so on."
 
 
@@ -72,6 +73,7 @@ class SeveralQuantities:
         self, options: Options, data: TrainingData, Y: np.ndarray, names: Sequence[str], started: float
     ) -> None:
         self.options, self.data, self.Y, self.names, self.started = options, data, Y, names, started
+        self.interrupt = Interrupt()  # of all of it
         self.known = ~np.isnan(Y)
         self.each = [
             replace(data, X=data.X[own], y=y[own], target=name)
@@ -89,7 +91,14 @@ class SeveralQuantities:
             )
 
     def model(self, found: Callable[[FitRequest, float], Model]) -> QuantitiesModel:
-        """The model of all quantities together where it pays, or of each by itself, as the search ``found`` it."""
+        """The model of all quantities together where it pays, or of each by itself, as the search ``found`` it.
+
+        Ctrl-C ends all of it: of what had not begun, one candidate is fitted in a hurry.
+        """
+        with self.interrupt:
+            return self._model(found)
+
+    def _model(self, found: Callable[[FitRequest, float], Model]) -> QuantitiesModel:
         separate, tries = list[Model](), self.options.together is not False and not self.why_not
         end = self.started + (_SEPARATE if tries else 1.0) * self.seconds
         for i, own in enumerate(self.each):
@@ -97,10 +106,14 @@ class SeveralQuantities:
             seconds = share if tries or self.options.seconds is not None else None
             asked = dataclasses.replace(self.options, seconds=seconds)
             separate.append(found(asked.checked(own), clock.now()))
-        if tries and not any(each.interrupted for each in separate):
+        if tries and not self.interrupt.requested:
             return _Comparison(self, separate).winner()
-        why = f"They were not modelled together: {self.why_not}." if self.why_not else ""
-        return self.told(separate, [], [why, _OWN_STORIES])
+        why = [f"They were not modelled together: {self.why_not}."] if self.why_not else []
+        if short := [name for name, each in zip(self.names, separate, strict=True) if each.interrupted]:
+            why.append(f"The search was cut short for {listed(short)}.")
+        if tries:
+            why.append("Models of all quantities together were not tried.")
+        return self.told(separate, [], [*why, _OWN_STORIES])
 
     def told(
         self,
@@ -112,15 +125,17 @@ class SeveralQuantities:
     ) -> QuantitiesModel:
         """The model of these of each quantity, with its story."""
         counts = [f"{name} at {count:,}" for name, count in zip(self.names, self.known.sum(axis=0), strict=True)]
-        took = clock.now() - self.started
+        took, interrupted = clock.now() - self.started, self.interrupt.requested
+        ended = ["Interrupted: the best so far was kept."] if interrupted else []
         sections = {
             "Data": [f"{len(self.names)} quantities at {len(self.Y):,} places: {listed(counts)}."],
             "What was tried": [*tried],
             "What was chosen": [*filter(None, chosen)],
             "Error bars": [*error_bars],
-            "Time": [f"All of it took {took:.1f} s of a budget of {self.seconds:.3g} s."],
+            "Time": [*ended, f"All of it took {took:.1f} s of a budget of {self.seconds:.3g} s."],
         }
-        story = Story("\n\n".join("\n".join([name, *said]) for name, said in sections.items() if said), table)
+        text = "\n\n".join("\n".join([name, *said]) for name, said in sections.items() if said)
+        story = Story(text, table, interrupted)
         joint = models[0].quantity is not None
         return QuantitiesModel(
             self.names, [each.replace(story=story) if joint else each for each in models], story=story
@@ -167,34 +182,41 @@ class _Comparison:
         kinds, end = task.requests[0].kinds, task.started + _CANDIDATES * task.seconds
         kinds = kinds[:1] + ((SHORT_AND_LONG,) if self.options.kernel is None else kinds[1:])
         kernel = self._start()
-        with Interrupt() as interrupt:
-            for kind in kinds:
-                late = tried and clock.now() + tried[-1].seconds > end
-                if tried and (interrupt.requested or late):
-                    missing.append(kind)
-                    continue
-                try:
-                    tried.append(self._tried(kind, _as_kind(kernel, kind), end if tried else math.inf))
-                    found = tried[0].result.prior.kernel  # where others start, unless it is a sum
-                    kernel = found if isinstance(found, Coregionalised) else kernel
-                except NotPositiveDefiniteError:
-                    missing.append(kind)
+        for kind in kinds:
+            late = tried and clock.now() + tried[-1].seconds > end
+            if task.interrupt.requested or late:
+                missing.append(kind)
+                continue
+            try:
+                tried.append(self._tried(kind, _as_kind(kernel, kind), end if tried else math.inf))
+                found = tried[0].result.prior.kernel  # where others start, unless it is a sum
+                kernel = found if isinstance(found, Coregionalised) else kernel
+            except NotPositiveDefiniteError:
+                missing.append(kind)
+        cut = task.interrupt.requested
         if not tried:
-            return task.told(self.separate, [], ["A model of all together could not be fitted.", _OWN_STORIES])
+            none = "was not tried" if cut else "could not be fitted"
+            return task.told(self.separate, [], [f"A model of all together {none}.", _OWN_STORIES])
         best = min(tried, key=lambda each: self._relative(each.scores)[0])
         taken = self.options.together is True or self._pays(best.scores)
         separate = sum(each.seconds for model in self.separate for each in model.candidates)
         rows = [("each by itself", self.alone, separate, 0.0)]
         rows += [(each.name, each.scores, each.seconds, float(taken and each is best)) for each in tried]
         table = tuple(Tried(name, *self._relative(scores), took, share) for name, scores, took, share in rows)
-        untried = [f"Not tried, for want of time: {', '.join(missing)}."] if missing else []
+        want = "because the search was interrupted" if cut else "for want of time"
+        untried = [f"Not tried, {want}: {', '.join(missing)}."] if missing else []
         said = [_TRIED, table_of(table), *untried]
         if not taken:
             why = ["To model them together would not pay.", *self._compared(best.scores)]
             return task.told(self.separate, said, [" ".join(why), _OWN_STORIES], table=table)
         asked, each = self.options, best.model.models
         most = JUDGES // len(each)
-        right = [judged(model, None, asked.recalibrate, asked.seed, most=most) for model in each]
+        right = [
+            (model, _NOT_JUDGED)
+            if task.interrupt.requested
+            else judged(model, None, asked.recalibrate, asked.seed, most=most)
+            for model in each
+        ]
         error_bars = [f"{name}: {words}" for name, (_, words) in zip(task.names, right, strict=True)]
         if asked.like is not None:
             error_bars.append("All of this is about places next to data: nothing stood in for the points of like here.")

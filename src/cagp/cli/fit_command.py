@@ -6,8 +6,6 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ..errors import InputError
 from ..support.advice import all_worded
 from . import flags
@@ -15,8 +13,8 @@ from .shards import fit as fit_shards
 from .shards import in_files
 from .shared import (
     IN_OPTIONS,
-    INTERRUPTED,
     Printer,
+    ended_early,
     errors_reported,
     hyperparameter_rows,
     labels,
@@ -111,6 +109,7 @@ def fit(
             if training.quantities:
                 printer(str(model))
                 printer(f"Model: {model.save(out, about=about, overwrite=overwrite)}")
+                ended_early(model, f"{out} has the best models so far, and its story says what was not tried.")
                 return
             about = _written(model, about, out, overwrite, printer)
         printer(f"Model: {out}")
@@ -152,9 +151,11 @@ def _observations(
     names = ("target", "features", "exclude", "noise_column", "drop_missing", "crs")
     read: dict[str, Any] = {name: given[name] for name in names}
     training = read_training(given["data"][0], **read, wished=wished, printer=printer, asked=how)
-    if training.quantities and (given["no_fit"] or given["report"]):
-        one = "reports are of one quantity, see `cagp check MODEL/NAME`"
-        raise InputError(f"several targets are fitted, and {one}: leave out --no-fit and --report")
+    if training.quantities and given["report"]:
+        raise InputError(
+            "--report is of one quantity, and none is written for several; leave it out, and see "
+            f"`cagp check {given['out']}/NAME` for the quantity NAME"
+        )
     check_rows(options, len(training.y))
     at_first = Saved(wished.some_prior(training), training.X, training.y, solver, about=training.about)
     like, drop_missing = given["like"], given["drop_missing"]
@@ -191,13 +192,11 @@ def _written(fitted: Model, about: About, out: Path, overwrite: bool, printer: P
     rest = dataclasses.replace(fitted.result, advice=told)
     about = dataclasses.replace(about, fit=saving.FitSummary.of(rest, IN_OPTIONS))
     saving.write(saving.Saved.of(fitted, about), out, overwrite=overwrite)
-    if fitted.interrupted:
-        typer.echo(
-            f"Interrupted: {out} has the best model so far with the error bars of its prior, and no report is "
-            "written. To go on from it, start a fit there (--kernel, --lengthscale, --variance, --noise-variance).",
-            err=True,
-        )
-        raise typer.Exit(INTERRUPTED)
+    ended_early(
+        fitted,
+        f"{out} has the best model so far with the error bars of its prior, and no report is written. To go on from "
+        "it, start a fit there (--kernel, --lengthscale, --variance, --noise-variance).",
+    )
     return about
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..support.coordinate_systems import coordinate_names
+from ..support.numbers import listed
 from .outputs import beside, columns_of, shown
 from .shared import Printer, asked_beside, require_new, share_in
 from .table_columns import matched, read_for, require_system
@@ -38,6 +39,11 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     features, _ = matched(first, folder, raw, printer)
     places = () if raw.crs is None else coordinate_names(raw.crs)  # of the geometry that is written
     table = read_for(first, data, list(dict.fromkeys([*features, *places])), given["drop_missing"], printer)
+    if measured := [name for name in model.names if name in raw.names and name not in features]:
+        printer(
+            f"Not used: {listed(measured)} in {data}. What is known of the quantities goes to the fit, in the same "
+            "table with empty cells for what is wanted, or to model.with_more in Python."
+        )
     if not observed:
         printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
     prediction = model.predict(table.matrix(features), progress=printer.progress)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import InputError
-from .shared import Printer, asked_beside, require_place, share_in
+from .shared import Printer, asked_beside, ended_early, errors_reported, require_place, share_in
 
 # What the commands know of such data: another option that was given is refused.
 _SAME = {
@@ -35,14 +35,11 @@ _FIT = {
     "no_report",
 }
 _INSTEAD = {
-    "exceed": (
-        "Python gives the probability of more than a threshold at points in memory: "
-        "cagp.load(MODEL).predict(X).exceedance(50)"
-    ),
     "drop_missing": "rows with missing values are refused, with their place; leave them out of the files before",
     "overwrite": "the same command goes on where it stopped, and for another one choose another folder, or remove OUT",
     "solver": "such a model predicts by the nearest neighbours that it was fitted with",
 }
+_CUT_SHORT = "Interrupted. What there is of the shards is kept: no model is written, and the same command goes on."
 _WHAT = "data in a folder of Parquet files or a Zarr store"
 
 
@@ -74,25 +71,34 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
         options["solver"] = as_solver(given["solver"])
     if "transform" in asked:
         options["transform"] = None if given["transform"] == "none" else given["transform"]
-    model = fit(source, target, features=features or None, progress=printer.progress, **options)
-    printer(model.story)
-    model.save(out, overwrite=given["overwrite"])
+    with errors_reported(given["debug"], _CUT_SHORT):
+        model = fit(source, target, features=features or None, progress=printer.progress, **options)
+        printer(model.story)
+        model.save(out, overwrite=given["overwrite"])
     printer(f"Model: {out}. It needs its observations, which are in {model.store.folder}.")
+    ended_early(
+        model,
+        f"{out} has the best model so far with the error bars of its prior; with --overwrite the same command takes "
+        "the shards that are there, and searches anew.",
+    )
 
 
 def predict(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer) -> None:
     """Predictions as a folder of files, by the arguments that were ``given`` to ``cagp predict``."""
+    from ..interop.xarray_conventions import exceedances
     from ..saving import load
     from ..shards import ShardedModel, is_grid
+    from .table_columns import names_in
 
-    asked_beside(command, given, {"interval", "observed", "batch"}, _WHAT, instead=_INSTEAD)
+    asked_beside(command, given, {"interval", "observed", "batch", "exceed"}, _WHAT, instead=_INSTEAD)
     data: Path | None = given["data"]
     if data is None:
         raise InputError("DATA must be a Parquet file, a folder of them, or a grid, for a model of data in shards")
     ending = ".zarr" if is_grid(data) else ""
     out = given["out"] or data.with_name(f"{data.stem}-predicted{ending}")
     model, level = cast(ShardedModel, load(given["folder"])), share_in(given["interval"])
-    how: dict[str, Any] = {"batch_size": given["batch"], "progress": printer.progress}
+    exceed = [*exceedances(names_in(given["exceed"]), "--exceed").values()]
+    how: dict[str, Any] = {"exceed": exceed, "batch_size": given["batch"], "progress": printer.progress}
     model.predict_to(data, out, observed=given["observed"], interval=level, **how)
     printer(f"Written: {out}")
 

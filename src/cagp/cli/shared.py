@@ -75,6 +75,13 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
 
 
+def ended_early(fitted: Any, kept: str) -> None:
+    """End the command where Ctrl-C has ended the search for a model that is written, saying what is ``kept``."""
+    if fitted.interrupted:
+        typer.echo(f"Interrupted: {kept}", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
 def printable(text: str) -> str:
     """Without control characters, which a terminal would obey; lines stay lines."""
     return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) != "Cc")

@@ -198,11 +198,12 @@ def chosen(
     if Y.shape[1] > 1 and estimator.together not in [False]:
         found: Any = fit_named(X, Y, **about, crs=estimator.crs_, **options | {"together": estimator.together})
         return cast(QuantitiesModel, found)
-    for column in Y.T:
-        fitted.append(fit_named(X, column, **about, crs=estimator.crs_, **options))
-        result = fitted[-1].result
-        if result is not None and any(each.kind == "not converged" for each in result.advice):
-            warn(result)  # what is flat alone, or ended in time as asked, is in the story
+    with Interrupt():  # Ctrl-C is about all columns
+        for column in Y.T:
+            fitted.append(fit_named(X, column, **about, crs=estimator.crs_, **options))
+            result = fitted[-1].result
+            if result is not None and any(each.kind == "not converged" for each in result.advice):
+                warn(result)  # what is flat alone, or ended in time as asked, is in the story
     return fitted
 
 

@@ -249,13 +249,14 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             about = {"names": self._features, "encodings": self._encodings, "targets": names}
             fitted = chosen(self, X, Y, noise_variance, like, how, about)
             if isinstance(fitted, QuantitiesModel):
+                interrupted = fitted.interrupted
                 self.quantities_, self.fit_message_, fitted = fitted, fitted.story, [*fitted.models]
             else:
+                interrupted = any(model.interrupted for model in fitted)
                 self.fit_message_ = "\n\n".join(each.story for each in fitted)
             self._outputs = Outputs(fitted, "", shared=False)
             self.fit_result_, self.prior_ = fitted[0].result, fitted[0].prior
             self.kernel_ = self.prior_.kernel
-            interrupted = any(model.interrupted for model in fitted)
         elif several:
             raise InputError("together is for kernels that are chosen; leave kernel and optimizer out, or together")
         else:

@@ -32,7 +32,7 @@ from .sources import files_of, is_frame, is_source, names_of, parts_of, require_
 from .store import DESCRIPTION, SAMPLE, Rows, Store
 from .surroundings import Metric, Surroundings
 from .work import Workers, workers
-from .writing import write
+from .writing import OtherShardsError, write
 
 WORKING = 500_000
 """So many observations are learned from, at most, the patches and the sample."""
@@ -67,11 +67,12 @@ def fit(
 
     ``source`` is a folder of Parquet files, or several files, or a Dask data frame: the column ``target``, and all
     others or those of ``features``. Or it is a Zarr store or NetCDF files: the variable ``target``, whose coordinates
-    are the columns. They are cut into shards in the folder ``store``, by default beside the source; a ``source`` may be
-    such a store, too. ``like`` are points, or Parquet files of points, or a grid, where predictions are wanted.
-    ``n_jobs`` workers of a local cluster do the work, with ``memory_limit`` bytes each, by default one for each core
-    and half the free memory together; 1 is this process; where a Dask client is there, its workers do. After a kill the
-    same call goes on. ``options`` are those of ``cagp.fit``.
+    are the columns. They are cut into shards in the folder ``store``, by default beside the source, in another one than
+    shards of other data, from which models may predict; a ``source`` may be such a store, too. ``like`` are points, or
+    Parquet files of points, or a grid, where predictions are wanted. ``n_jobs`` workers of a local cluster do the work,
+    with ``memory_limit`` bytes each, by default one for each core and half the free memory together; 1 is this process;
+    where a Dask client is there, its workers do. After a kill the same call goes on. Ctrl-C in the search keeps the
+    best model so far. ``options`` are those of ``cagp.fit``.
     """
     solver = as_solver(options.get("solver") or NearestNeighbours())
     if not isinstance(solver, NearestNeighbours) or not solver.k:
@@ -115,7 +116,11 @@ def fit(
         if len(some.y) > 1:  # a field may begin with cells that are missing
             _checked(some, names, options | few)
     with workers(n_jobs, memory_limit, progress) as by:
-        kept = known or write(data, str(target), store or _beside(source, str(target)), by, names)
+        kept = known or (
+            write(data, str(target), store, by, names)
+            if store
+            else _written(data, str(target), _beside(source, str(target)), by, names)
+        )
         rows, whole, options["like"] = working_set(kept, by, options)
         learned = fit_named(rows.X, rows.y, kept.features, units, whole=whole, progress=progress, **options)
         return ShardedModel.of(learned.replace(target_name=kept.target), kept, by)
@@ -135,6 +140,21 @@ def _there(source: Any, target: str | None) -> Store | None:
     if target not in (None, found.target):
         raise InputError(f"{source} has shards for the target {found.target!r}, not for {target!r}")
     return found
+
+
+def _written(data: Any, target: str, place: Path, by: Workers, names: Sequence[str]) -> Store:
+    """The data as a store in a folder called ``place``, or ``place``-2, … where others have shards of other data."""
+    number, folder = 1, place
+    while True:
+        try:
+            return write(data, target, folder, by, names)
+        except OtherShardsError:
+            by.tell(
+                f"{folder} has shards of other data or other columns, or of data that have changed, and stays: remove "
+                "it when no model predicts from it"
+            )
+        number += 1
+        folder = place.with_name(f"{place.name}-{number}")
 
 
 def _beside(source: Any, target: str) -> Path:
@@ -163,7 +183,7 @@ def _beginning(data: Any, columns: list[str]) -> Rows:
     if isinstance(data, LazyField):
         some = data.some(_PILOTED)
     else:
-        some = parts_of(data, columns)[0][0].cut(_PILOTED)[0].read(columns)
+        some = parts_of(data, columns, columns[:-1])[0][0].cut(_PILOTED)[0].read(columns)
     return Rows(some[:, :-1], some[:, -1], np.arange(len(some)))
 
 

@@ -23,7 +23,7 @@ _OWN = _JOB, _MODEL, _DONE, _STORE = "_job.json", "_model", "_done", "_store.zar
 
 
 def predict_grid(
-    model: Any, points: Any, out: Path, observed: bool, level: float, most: int, load: Load, by: Workers
+    model: Any, points: Any, out: Path, observed: bool, level: float, exceed: Any, most: int, load: Load, by: Workers
 ) -> None:
     """The prediction at the coordinates of a grid, ``most`` cells at a time, as the Zarr store ``out``.
 
@@ -39,14 +39,14 @@ def predict_grid(
         raise InputError(f"{out} must end in .zarr, since the points are a grid")
     grid = opened(points)
     conditioned = conditioned_for(model, grid, None)
-    request: Any = conditioned.request(grid, observed, None, level)
+    request: Any = conditioned.request(grid, observed, None, level, exceed)
     _, spread, dims = request.columns.within(grid)
     sizes = tuple(grid.sizes[dim] for dim in dims)
     template = predict_on(request, grid, _chunks(grid, dims, sizes, most), False)
     template = template.assign_coords(template.coords.to_dataset().compute().coords)  # lazy ones would not be written
     template = template.drop_encoding()  # which says how another file has them
     blocks = dict(template["mean"].variable.chunksizes)
-    key = str(tokenize(observed, level, model.key, blocks, *(each.data for each in spread)))
+    key = str(tokenize(observed, level, request.thresholds, model.key, blocks, *(each.data for each in spread)))
     parts = out.with_name(f"{out.name}.parts")
     if _is_done(out, key):
         by.tell(f"all of {out} was there")

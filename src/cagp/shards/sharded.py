@@ -7,7 +7,7 @@ import io
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 
 from ..errors import InputError, InputTypeError, SavedModelError
 from ..gram.neighbours import search
+from ..interop.xarray_conventions import exceedances
 from ..kernels.nearness import looked_at
 from ..left_out import Geometry
 from ..model import Model
@@ -43,6 +44,7 @@ from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
 from ..support.atomic_files import begun, fill_folder, one_writer, remove, remove_partial, whole_file, write_atomically
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, fraction
+from ..tables import ENDINGS
 from .fields import is_grid
 from .grids import predict_grid
 from .sources import Part, identity_of, is_frame, parts_of, require_columns
@@ -53,6 +55,7 @@ from .work import Workers, workers
 _BATCH = 8192  # places that are looked at together
 _PIECE = 250_000  # points of a file of predictions, at most: a kill loses what is under way
 _MODEL, _JOB, _POINTS = "_model", "_job.json", "_points"  # names that readers of Parquet folders pass over
+_OF_ONE_FILE = {*ENDINGS, ".gz", ".zarr"} - {".parquet"}  # which folders are called by, too
 _FORMAT, _VERSION = "cagp shards model", 1
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "store", "key", "parts", "near", "far"}
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RuntimeError)
@@ -204,6 +207,7 @@ class ShardedModel:
         *,
         observed: bool = False,
         interval: float = 0.95,
+        exceed: float | Sequence[float] = (),
         batch_size: int | None = None,
         n_jobs: int | None = None,
         memory_limit: float | None = None,
@@ -213,25 +217,32 @@ class ShardedModel:
         or at the coordinates of a grid, and write the Zarr store ``out``, block by block.
 
         They have all columns that each file of points has once, as they are, and mean, std and the two ends of the
-        ``interval``, such as lower_95, in place of what was called so before, of the function or of new observations
-        (``observed``), in the order of the points. Up to ``batch_size`` points, by default 250,000, make a file, or a
+        ``interval``, such as lower_95, and of the thresholds ``exceed`` the probability of more, such as exceeds_50, in
+        place of what was called so before, of the function or of new observations (``observed``), in the order of the
+        points. Up to ``batch_size`` points, by default 250,000, make a file, or a
         block. ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a
         kill the same call goes on, and says so. Points that are near each other are best in one file: for each file
         those shards are read that are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file;
         its blocks lie in OUT.parts until all are done.
         """
         interval = fraction(interval, "interval")
+        thresholds = exceedances(exceed, "exceed")
         place, most = Path(out), _PIECE if batch_size is None else count(batch_size, "batch_size", minimum=1)
         if is_grid(points):
             with workers(n_jobs, memory_limit, progress) as by:
-                predict_grid(self, points, place, observed, interval, most, loaded, by)
+                predict_grid(self, points, place, observed, interval, exceed, most, loaded, by)
             return place
-        if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
+        if place.suffix.lower() in _OF_ONE_FILE:
+            raise InputError(
+                f"{place} is called like one file, and these predictions are a folder of Parquet files, which readers "
+                f"of Parquet take as one table; choose a name without {place.suffix}"
+            )
+        if clash := {"mean", "std", *_ends(interval), *thresholds} & set(self.store.features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
         if is_frame(points):  # what is wrong with points is said before work
             require_columns(points, self.store.features)
         pieces, names = ([], []) if is_frame(points) else self._pieces(points, most)
-        asked = [observed, interval, self.key, most, identity_of(points)]
+        asked = [observed, interval, [*thresholds.values()], self.key, most, identity_of(points)]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         with begun(place):
             self._require_job(place, key)
@@ -239,7 +250,8 @@ class ShardedModel:
                 points.to_parquet(place / _POINTS, write_index=False)
                 pieces, names = self._pieces(place / _POINTS, most)
             paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
-            calls = [(place / _MODEL, *each, names, observed, interval) for each in zip(pieces, paths, strict=True)]
+            how = names, observed, interval, thresholds
+            calls = [(place / _MODEL, *each, *how) for each in zip(pieces, paths, strict=True)]
             left = [call for call in calls if not call[2].exists()]
             with workers(n_jobs, memory_limit, progress) as by:
                 by.all_of(_predict_piece, left, "predicting", done=len(calls) - len(left))
@@ -375,7 +387,13 @@ def _ends(interval: float) -> tuple[str, str]:
 
 
 def _predict_piece(
-    folder: Path, piece: Part, path: Path, names: Sequence[str], observed: bool, interval: float
+    folder: Path,
+    piece: Part,
+    path: Path,
+    names: Sequence[str],
+    observed: bool,
+    interval: float,
+    thresholds: Mapping[str, float],
 ) -> None:
     """The file of some points, with their columns of these ``names``; ``folder`` has the model."""
     import pyarrow as pa
@@ -386,6 +404,7 @@ def _predict_piece(
     found = model.predict(piece.numbers(table, model.store.features), progress=False)
     found = found.observed() if observed else found
     new = {"mean": found.mean, "std": found.std} | dict(zip(_ends(interval), found.interval(interval), strict=True))
+    new |= {name: found.exceedance(threshold) for name, threshold in thresholds.items()}
     table = table.drop_columns([name for name in new if name in table.column_names])
     for name, values in new.items():
         table = table.append_column(name, pa.array(values))

@@ -64,16 +64,27 @@ class Part:
         if not (finite := np.isfinite(found)).all():
             row, column = np.argwhere(~finite)[0]
             raise InputError(
-                f"{self.path}: column {columns[column]!r} has no finite value in row {row:,} of row groups "
-                f"{self.groups[0]} to {self.groups[-1]}; leave such rows out before"
+                f"{self.path}: column {columns[column]!r} has no finite value in row {self._before + row:,}, counted "
+                "from 0; leave such rows out before"
             )
         return found
 
+    @property
+    def _before(self) -> int:
+        """How many rows of the file are before the first one."""
+        from pyarrow import parquet
 
-def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Part], list[str]]:
+        about = parquet.read_metadata(self.path)
+        return self.skipped + sum(about.row_group(group).num_rows for group in range(self.groups[0]))
+
+
+def parts_of(
+    source: Any, columns: Sequence[str] | None = None, features: Sequence[str] = ()
+) -> tuple[list[Part], list[str]]:
     """The parts of a folder of Parquet files, or of files, and the names of their columns, which all of them have.
 
-    With ``columns`` these must be there, once, and be numbers, and the names are those that each file has once.
+    With ``columns`` these must be there, once, and be numbers, and the names are those that each file has once. Without
+    some of the ``features`` among them a model could be fitted.
     """
     optional("pyarrow.parquet", "data in shards", "cluster")
     from pyarrow import ArrowException, parquet, types
@@ -98,8 +109,10 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
                 raise InputError(f"{path} has {times[name]} columns called {name!r}; rename all but one")
             kind = schema.field(name).type
             if columns is not None and not (types.is_floating(kind) or types.is_integer(kind)):
+                leave = "or leave it out of the features: --exclude, --features, or features= in Python"
                 raise InputError(
                     f"{path}: column {name!r} has the type {kind}, and must be of numbers; convert it before"
+                    f"{f', {leave}' if name in features else ''}"
                 )
         groups, rows = list[int](), 0
         for group in range(about.num_row_groups):

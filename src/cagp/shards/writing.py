@@ -60,6 +60,10 @@ def write(
     return found
 
 
+class OtherShardsError(InputError):
+    """A folder has shards that other models may predict from."""
+
+
 def _begin(place: Path, key: str) -> None:
     """Begin, or go on with, the store ``key`` in a folder; another one, or other things there, are refused."""
     if (place / _BEGUN).exists():
@@ -81,7 +85,7 @@ def _fill(
     if isinstance(source, LazyField) or is_frame(source):
         field = _as_files(source, place / _SOURCE, by)
         source = place / _SOURCE
-    parts, _ = parts_of(source, [*chosen, target])
+    parts, _ = parts_of(source, [*chosen, target], chosen)
     columns = (*chosen, target)
     size = sum(part.rows for part in parts)
     boxes = _boxes(place, parts, columns, key, size, tile, by)
@@ -115,9 +119,9 @@ def _key(source: Any, features: Sequence[str], target: str, tile: int, block: in
 
 def _require(same: bool, place: Path) -> None:
     if not same:
-        raise InputError(
+        raise OtherShardsError(
             f"{place} has shards of other data or other columns, or of data that have changed; remove it if no "
-            "model predicts from it, or choose another folder in Python: cagp.shards.fit(…, store=FOLDER)"
+            "model predicts from it, or choose another folder: store=FOLDER"
         )
 
 

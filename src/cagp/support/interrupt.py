@@ -35,10 +35,12 @@ def ending_at(moment: float) -> Iterator[None]:
 
 class Interrupt:
     """While active, in the main thread, the first Ctrl-C sets ``requested``, here and in those around; a second sets
-    ``insisted`` and interrupts at once, as usual. Time that is up, see ``ending_at``, is a request, too.
+    ``insisted`` and interrupts at once, as usual. Time that is up, see ``ending_at``, is a request, too. What
+    ``joins`` those around is requested from its beginning where they were before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, joins: bool = False) -> None:
+        self._joins = joins
         self._asked = self.insisted = self._waiting = self._listening = False
         self._previous: object = None
 
@@ -79,6 +81,8 @@ class Interrupt:
         self._listening = threading.current_thread() is threading.main_thread()
         if self._listening:
             self._previous = signal.signal(signal.SIGINT, self._handle)
+            outer = getattr(self._previous, "__self__", None)
+            self._asked |= self._joins and isinstance(outer, Interrupt) and outer._asked
         return self
 
     def __exit__(self, *error: object) -> None:
