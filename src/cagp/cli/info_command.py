@@ -62,9 +62,9 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     )
     if (pattern := saved.prior.noise_pattern) is not None:
         low, high = (float(noise) * end(pattern.values) ** 2 for end in (min, max))
-        said = f"varies with the inputs, {low:.3g} … {high:.3g}"
+        noises = [("noise variance", f"varies with the inputs, {low:.3g} … {high:.3g}")]
     if outliers := len(saved.prior.outliers):
-        said += f", more for {outliers:,} outliers"
+        noises.append(("outliers", "one with more noise" if outliers == 1 else f"{outliers:,} with more noise"))
     arithmetic = saved.dtype if saved.dtype == saved.solve_dtype else f"{saved.dtype}, solved in {saved.solve_dtype}"
     solver = repr(saved.solver)
     if saved.picked is not None:
