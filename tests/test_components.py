@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.special import logsumexp, ndtri_exp
 from scipy.stats import norm
 
 import cagp
@@ -33,6 +34,18 @@ def models() -> list[cagp.Model]:
 
 def mixture(models: list[cagp.Model], weights: Any = WEIGHTS) -> cagp.Model:
     return cagp.Model([model.components[0] for model in models], weights)
+
+
+def test_normal_scores_are_finite_however_far_out(models: list[cagp.Model]) -> None:
+    test = np.array([[0.5, 0.5], [3.0, 0.2]])
+    prediction = mixture(models).predict(test).observed()
+    parts = [model.predict(test).observed() for model in models]
+    for value in (-1e200, -1e9, -1e3, -30.0, 30.0, 1e3, 1e9, 1e200):
+        z = np.stack([(value - part.mean) / part.std for part in parts])
+        tail = logsumexp(norm.logcdf(-np.sign(value) * z), b=WEIGHTS[:, None], axis=0)
+        nearest = np.abs(z).min(axis=0)  # beyond 1e150 squares overflow, and the others are nowhere
+        expected = -np.sign(value) * (ndtri_exp(tail) if abs(value) < 1e150 else -nearest)
+        np.testing.assert_allclose(prediction.normal_score(value), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("noisy", [False, True])

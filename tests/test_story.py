@@ -18,13 +18,13 @@ import cagp
 from cagp import hyperparameters
 from cagp.choosing.candidates import is_short_and_long
 from cagp.cli import app
-from cagp.cli.shared import IN_OPTIONS
+from cagp.cli.shared import IN_OPTIONS, hyperparameter_rows
 from cagp.fit_report import write_fit_report
 from cagp.hyperparameters.named import in_sentences, named, naming
 from cagp.hyperparameters.result import FitWarning, warn
 from cagp.interop.xarray import fit as fit_field
 from cagp.kernels.rotated import directions_in_words
-from cagp.saving import FitSummary
+from cagp.saving import About, FitSummary
 from cagp.story import Story
 from cagp.support.advice import Advice, all_worded
 from cagp.support.numbers import BEYOND
@@ -90,6 +90,28 @@ def test_lengthscales_have_units_or_are_said_in_words(fitted: cagp.Model, tmp_pa
         BEYOND,
         "given",
         "only its relation to the standard deviation is known",
+    ]
+
+
+def test_many_columns_far_beyond_the_data_are_told_once() -> None:
+    X, names = RANDOM(0).random((40, 5)), list("abcde")
+    smooth_one, rough = cagp.Matern32((1e4,) * 5), cagp.Matern12((1e4,) * 5)
+    kernel, *_ = in_sentences(cagp.Prior(smooth_one), names, (), X)
+    assert f"{BEYOND} along all columns, " in kernel
+    assert kernel.endswith("; so far as the data reach it is practically a linear trend.")
+    assert "linear" not in in_sentences(cagp.Prior(rough), names, (), X)[0]
+    assert "linear" not in in_sentences(cagp.Prior(smooth_one * rough), names, (), X)[0]
+    kernel = cagp.Matern32((0.5, 1e4, 1e4, 1e4, 0.2)) + smooth_one
+    prior = cagp.Prior(kernel, mean=cagp.Polynomial(2, columns=(0, 3)))
+    values = {each.name: each.value for each in named(prior, names)}
+    values |= {f"mean.coefficients[{i}]": float(i) for i in range(6)}
+    rows = hyperparameter_rows(prior, X, About(tuple(names)), values)
+    assert ("kernel.kernels[0].lengthscale[…]", "b, c, d", BEYOND) in rows
+    assert ("kernel.kernels[1].lengthscale[…]", "a, b, c, d, e", BEYOND) in rows
+    assert [of for name, of, _ in rows if name.startswith("mean")] == ["constant", "a", "d", "a · a", "a · d", "d · d"]
+    assert [name for name, *_ in rows][:2] == [
+        "kernel.kernels[0].lengthscale[0]",
+        "kernel.kernels[0].lengthscale[…]",
     ]
 
 

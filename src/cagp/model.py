@@ -34,7 +34,7 @@ from .solvers import Solver
 from .stopping import Rule, require_rule
 from .story import Story
 from .support.coordinate_systems import system_of
-from .support.frames import series_name
+from .support.frames import dates_of, series_name
 from .support.interrupt import Interrupt
 from .support.progress import progress as progress_bar
 from .support.threads import threads_for
@@ -81,7 +81,7 @@ class Model(ModelParts):
         """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
         recipe = Recipe.of(prior, X, y, solver, device, **settings)
         with threads_for(recipe.solver.worth_threads * len(recipe.y) ** 3):
-            called: Any = {"column_names": column_names(X), "target_name": series_name(y)}
+            called: Any = {"column_names": column_names(X), "encodings": dates_of(X), "target_name": series_name(y)}
             return cls([Conditioned(recipe, device)], **called, crs=system_of(X, "X"))
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:

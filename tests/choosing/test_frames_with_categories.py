@@ -141,7 +141,13 @@ REFUSED_LATER: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no date": (lambda f: f.assign(when=[19000, 19001]), "holds 19000 at index 0, where the model has dates"),
     "order": (lambda f: f[f.columns[::-1]], r"X_test\[\['x', 'soil', 'wet', 'when', 'plot'\]\]"),
     "without": (lambda f: f.drop(columns="wet"), "X_test has the columns"),
-    "no text": (lambda f: f.assign(x=["a", "b"]), "column 'x' of X_test has type"),
+    "no text": (
+        lambda f: f.assign(x=["a", "b"]),
+        "'x' of X_test holds 'a' at index 0, text where the model has numbers",
+    ),
+    "a text": (lambda f: f.assign(x=["1", "b"]), "'x' of X_test holds 'b' at index 1, text .*; correct it"),
+    "numbers as text": (lambda f: f.assign(x=["1", "2"]), "holds '1' at index 0, .* pd.to_numeric$"),
+    "date": (lambda f: f.assign(x=f["when"]), "holds '20.*' at index 0, a date, where the model has numbers"),
 }
 
 

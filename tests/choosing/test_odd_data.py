@@ -117,3 +117,18 @@ def test_the_order_in_memory_changes_no_digit() -> None:
     y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=60)
     row, column = (cagp.fit(each, y, progress=False).predict(X[:5]).mean for each in (X, np.asfortranarray(X)))
     np.testing.assert_array_equal(row, column)
+
+
+def test_a_table_with_every_row_twice_is_told_and_judged_without_the_copies() -> None:
+    rng = np.random.default_rng(4)
+    X, new = rng.normal(size=(80, 1)), rng.normal(size=(500, 1))
+    y, truth = (np.sin(2 * each[:, 0]) + 0.3 * rng.standard_normal(len(each)) for each in (X, new))
+    with pytest.warns(FitWarning, match="80 of the 160 rows repeat another one, place and value"):
+        model = cagp.fit(np.r_[X, X], np.r_[y, y], **QUICK)
+    assert "80 of the 160 rows repeat another one" in " ".join(model.story.split())
+    lower, upper = model.predict(new).observed().interval(0.95)
+    assert ((lower <= truth) & (truth <= upper)).mean() > 0.85
+    with pytest.warns(FitWarning, match="80 of the 160 rows"):
+        CAGPRegressor(recalibrate="auto").fit(np.r_[X, X], np.r_[y, y])
+    with pytest.warns(FitWarning, match="80 of the 160 rows"):
+        CAGPRegressor(cagp.Matern32(1.0), noise_variance=0.1).fit(np.r_[X, X], np.r_[y, y])

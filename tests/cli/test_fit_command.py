@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -523,3 +524,14 @@ def test_the_table_of_a_mixture_says_of_which_component_it_is(tmp_path: Path) ->
     said = "kernel and hyperparameters are of component 1 of 2, with the weight 0.7"
     assert said in " ".join(call("info", tmp_path / "two").stdout.split())
     assert "component" not in call("info", tmp_path / "alone").stdout
+
+
+def test_info_says_whose_noise_is_another(tmp_path: Path) -> None:
+    X, factors = np.arange(8.0)[:, None], np.r_[np.ones(6), 9.0, 9.0]
+    pattern = cagp.Pattern(cagp.RBF(2.0), [[0.0], [7.0]], [1.0, 2.0])
+    prior = cagp.Prior(cagp.Matern32(2.0), noise_variance=0.01, noise_factors=factors)
+    for name, each in {"one": None, "both": pattern}.items():
+        replace(prior, noise_pattern=each).condition(X, np.sin(X[:, 0])).save(tmp_path / name)
+        shown = " ".join(call("info", tmp_path / name).output.split())
+        assert "outliers 2 with more noise" in shown
+        assert ("varies with the inputs, 0.01 … 0.04" in shown) == (each is not None)

@@ -326,6 +326,12 @@ def test_new_tables_that_do_not_fit_the_model(tmp_path: Path) -> None:
 def test_missing_values_left_out_or_filled_in(tmp_path: Path) -> None:
     columns = {"a": A, "b": [*B[:-2], "", B[-1]], "colour": [*COLOURS[:-1], ""], "y": ["NA", *Y[1:]]}
     train, new = written(tmp_path, (lines(columns).encode(), b"a,b,colour\n1.5,,red\n2.5,2.5,\n"))
+    code, said = fit(train)
+    assert code == 2
+    said = " ".join(said.split())
+    assert "1 missing values in column 'b', the first in row 11" in said
+    told = "1 in 'colour' and 1 in 'y', in 3 of 12 rows; fill them in, those of features with --impute median, or leave"
+    assert f"{told} these rows out with --drop-missing" in said
     code, said = fit(train, "--drop-missing")
     assert code == 0, said
     np.testing.assert_array_equal(saving.read(tmp_path / "m").X[:, 0], A[1:-2])

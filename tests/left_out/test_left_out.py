@@ -57,6 +57,21 @@ def test_noise_of_each_observation(solver: cagp.Solver) -> None:
         np.testing.assert_allclose((found.mean[place], found.std[place]), expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("mean", [cagp.Zero(), cagp.Polynomial(1)], ids=repr)
+@pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(83), cagp.CalibratedCG(40)], ids=repr)
+def test_copies_are_left_out_together(mean: cagp.Mean, solver: cagp.Solver | str) -> None:
+    prior, X, y = _problem(mean=mean)
+    again = np.r_[np.arange(60), np.arange(20), np.arange(20, 23), 20]  # some are there thrice
+    found = prior.condition(X[again], y[again], solver).left_out()
+    assert "Copies of them were left out with them" in found.how
+    assert found.short == "leave-one-out"
+    for i in (0, 20, 40, 59):
+        expected = _refitted(prior, X[again], y[again], i, again != i)
+        np.testing.assert_allclose((found.mean[i], found.std[i]), expected, rtol=1e-7)
+        here = np.flatnonzero(again == i)
+        np.testing.assert_allclose(found.mean[here], expected[0], rtol=1e-7)
+
+
 def test_other_solvers_leave_out_groups_or_say_who_stands_in() -> None:
     prior, X, y = _problem(200)
     exact = prior.condition(X, y, cagp.Cholesky()).left_out()

@@ -29,6 +29,7 @@ from cagp.story import Story
 from cagp.support.advice import Advice
 from cagp.support.convert import array
 from cagp.support.numbers import datum, number, percent, shortened, with_error
+from cagp.transforms import Log
 from problems import make_problem
 from reports.pages import RANDOM, Page, prior, smooth
 from solver_cases import CASES
@@ -660,3 +661,32 @@ def test_few_values_and_few_gaps_tell_too_little_for_a_verdict(checked: bool) ->
         assert sentence.startswith(f"Too few to tell: {words}")
         assert judgement(found)["state"] == "unknown"
     assert joint_verdict(method, many)[1] == judgement(many)["state"] == "right"
+
+
+@pytest.mark.parametrize("transformed", [False, True])
+def test_observations_that_cannot_be_are_errors_of_the_model(transformed: bool, tmp_path: Path) -> None:
+    """Beyond all that a mixture can say, and below zero under a logarithm."""
+    X, y = smooth()
+    y, far = (np.exp(y), -1.0) if transformed else (y, 1e3)
+    own = prior().transformed(Log()) if transformed else prior()
+    model = own.condition(X[:80], y[:80], cagp.Cholesky())
+    model = model.replace(components=model.components * 2, weights=[0.5, 0.5])
+    new = np.r_[far, y[81:]]
+    check = write_check_report(model, tmp_path, holdout=(X[80:], new))
+    assert check.state == "wrong"
+    assert check.data is not None
+    assert len(check.data.z) == len(new)
+    assert ("1 of the 40 values lies where the predictions say that no observation can be" in check.summary()) == (
+        transformed
+    )
+    assert "NaN" not in check.summary()
+    some = diagnose(np.r_[np.random.default_rng(0).normal(size=100_000), np.inf])
+    assert some.state == "wrong"
+    assert "most error bars hold, but" in some.sentence
+
+
+def test_what_was_not_checked_against_data_is_unknown(tmp_path: Path) -> None:
+    X, y = smooth()
+    check = write_check_report(prior().condition(X[:1], y[:1]), tmp_path)
+    assert check.state == "unknown"
+    assert check.verdict.startswith("The model was not checked against data")

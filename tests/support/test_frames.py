@@ -109,8 +109,38 @@ def test_the_story_tells_how_dates_are_counted() -> None:
     assert model.column_names == ["a", "t"]
 
 
+@pytest.mark.parametrize("kind", [each for each in frames() if "zoned" not in each])
+def test_dates_and_numbers_are_not_mixed(kind: str) -> None:
+    frame = frames()[kind]
+    model = PRIOR.condition(frame, Y, "cholesky")
+    columns = {name: frame[name].to_numpy() for name in ("a", "i", "f", "t")}
+    for name, other, words in [
+        ("a", "t", "a date, where the model has numbers"),
+        ("t", "a", "where the model has dates"),
+    ]:
+        with pytest.raises(InputError, match=f"column '{name}' of X_test holds .* at index 0, {words}"):
+            model.predict(Frame({**columns, name: columns[other]}))
+
+
+def test_a_frame_without_columns_by_name_is_refused() -> None:
+    class Row:
+        columns = ("a",)
+
+        def __len__(self) -> int:
+            return N
+
+        def to_numpy(self) -> np.ndarray:
+            return MEANT[:, :1]
+
+    with pytest.raises(InputTypeError, match="Row has columns, and does not give them by name"):
+        cagp.fit(Row(), Y)
+
+
 def test_what_is_no_number_is_named() -> None:
-    for values, words in [(["x"] * N, "column 'c' of X .*'x'.*OneHotEncoder"), ([2**60] * N, r"column 'c' .*2\*\*53")]:
+    for values, words in [
+        (["1", *"x" * (N - 1)], "column 'c' of X .*'x'.*OneHotEncoder"),
+        ([2**60] * N, r"column 'c' .*2\*\*53"),
+    ]:
         for frame in (FRAME.assign(c=values), pa.table(FRAME.assign(c=values))):
             with pytest.raises((InputError, InputTypeError), match=words):
                 PRIOR.condition(frame, Y)

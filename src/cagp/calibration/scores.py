@@ -126,8 +126,8 @@ def evaluate(
 def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> Scores:
     """Scores of predictions of any shape, from densities and quantiles; infinite ones have no part in the CRPS."""
     values = vector(truth, "truth", size=len(predicted))
-    found = (predicted.mean, predicted.std, predicted.cdf(values), predicted.log_density(values))
-    mu, sigma, pit, density = (vector(each, "values") for each in found)
+    mu, sigma, pit = (vector(each, "values") for each in (predicted.mean, predicted.std, predicted.cdf(values)))
+    density = array(predicted.log_density(values))  # −∞ where no observation can be
     p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     quantiles = zip(p, array(predicted.quantile(p)).T, strict=True)
     pinball = [np.mean(((values < q) - each) * (q - values)) for each, q in quantiles if np.isfinite(q).all()]

@@ -18,6 +18,7 @@ from ..solvers import Solver
 from ..support import clock
 from ..support.encodings import Encoding
 from ..support.frames import units_of, without_target
+from ..support.repetitions import told_of_copies
 from ..support.threads import threads_for
 from ..support.validation import ArrayLike, column_names, quantities, squarable
 from ..transforms import Transform
@@ -141,6 +142,7 @@ def fit_named(
     crs: str | None = None,
     whole: np.ndarray | None = None,
     targets: Sequence[str] | None = None,
+    weighted: bool = False,
     **options: Any,
 ) -> Model:
     """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told.
@@ -148,7 +150,7 @@ def fit_named(
     Without ``names`` X speaks for itself. ``targets`` are those of several quantities, the columns of y (n, q).
     ``encodings`` say how they were made of columns of a data frame, which the model then takes, ``crs`` is the
     coordinate system that two of the columns are in, called as ``coordinate_names`` says. ``whole`` (m,) are the rows
-    that may be left out, see ``TrainingData``.
+    that may be left out, see ``TrainingData``, as for ``weighted``.
     """
     started, own, several = clock.now(), Options(**options), is_several(y)
     values = quantities(y, len(X)) if several else None
@@ -156,7 +158,7 @@ def fit_named(
     if names is not None:
         known: dict[str, Any] = {"names": list(names), "units": units or units_of(list(names), encodings, crs)}
         data = dataclasses.replace(data, **known, encodings=tuple(encodings), crs=crs)
-    data = dataclasses.replace(data, whole=whole)
+    data = dataclasses.replace(data, whole=whole, weighted=weighted)
     if values is None:
         if own.together is True:
             raise InputError("together=True is for several quantities, observations of shape (n, q); there is one")
@@ -179,6 +181,9 @@ def found(request: FitRequest, started: float) -> Model:
     with threads_for(request.solver.worth_threads * len(request.data.y) ** 3):
         search = run_steps(CandidateSearch(request, started=started), steps_for(request), request.options.progress)
     assert search.result is not None
+    if copies := "" if request.data.weighted else told_of_copies(request.data.X, request.data.y):
+        warn(None, copies)
+        search.findings["copies"] = copies
     if constant := told_by_a_constant(request.data.y, search.result):
         warn(None, constant)
         search.findings["constant"] = constant

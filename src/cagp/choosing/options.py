@@ -51,6 +51,7 @@ class TrainingData:
     ``device`` is where the work is done, ``units`` are those of the features, where they are known, ``encodings`` say
     which columns of the frame these were, and ``crs`` is the coordinate system of the points, ``target`` the name of y.
     ``whole`` are the rows (m,) that can be left out as if these were all data, see ``Recipe``; None for every row.
+    ``weighted`` says that rows repeat others because that was asked for.
     """
 
     X: np.ndarray
@@ -62,6 +63,7 @@ class TrainingData:
     crs: str | None = None
     target: str | None = None
     whole: np.ndarray | None = None
+    weighted: bool = False
 
     @classmethod
     def read(cls, X: ArrayLike, y: ArrayLike, device: str | torch.device | None) -> TrainingData:

@@ -69,6 +69,7 @@ def _data(search: CandidateSearch) -> Iterable[str]:
     if dated:
         yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."
     yield from (each.in_words for each in data.encodings if each.kind != "date")
+    yield search.findings.get("copies", "")
 
 
 def _tried(search: CandidateSearch, tried: tuple[Tried, ...]) -> Iterable[str]:

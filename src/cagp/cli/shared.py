@@ -145,21 +145,24 @@ def hyperparameter_rows(
     Those of a ``prior``, or by other ``values``, by name, which may have coefficients of the mean as well.
     ``quantities`` are the names of all of a model that is about one of several.
     """
-    from ..hyperparameters.named import named
+    from ..hyperparameters.named import coefficients_of, named
     from ..support.numbers import shortened, with_error
 
     columns = shortened(about.features or [f"column {i}" for i in range(X.shape[1])], 24)
     units = [about.units.get(name, "") for name in about.features or ()]
     known = {each.name: each for each in named(prior, columns, units, "", X, quantities)}
-    rows = []
+    terms = coefficients_of(prior.mean, columns)
+    rows: dict[str, tuple[list[str], str]] = {}
     for name, value in (values or {each.name: each.value for each in known.values()}).items():
         error = (errors or {}).get(name)
-        if name in known:
-            each = dataclasses.replace(known[name], value=value)
-            rows.append((name, each.of, each.shown(error)))
-        else:
-            rows.append((name, "", with_error(value, error)))
-    return rows
+        if name not in known:
+            rows[name] = [terms.get(name, "")], with_error(value, error)
+            continue
+        each = dataclasses.replace(known[name], value=value)
+        several = name.endswith("]") and each.is_beyond  # those of one kernel go together
+        called = f"{name.rpartition('[')[0]}[…]" if several else name
+        rows.setdefault(called, ([], each.shown(error)))[0].append(each.of)
+    return [(name, ", ".join(of), value) for name, (of, value) in rows.items()]
 
 
 def labels(about: About) -> Names:

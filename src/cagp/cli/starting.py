@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from ..choosing.candidates import KINDS, SHORT_AND_LONG, TRENDS
 from ..choosing.front_door import fit_named
 from ..choosing.options import LIKELIHOODS, Options, check_recalibrate
 from ..errors import InputError
-from ..hyperparameters import averaged_rows
+from ..hyperparameters import FitWarning, averaged_rows
 from ..hyperparameters.starting_prior import Group, column_groups, scale_of, starting_kernel
 from ..kernels import Kernel, Matern32, Periodic, Radial
 from ..means import Constant, Mean
@@ -355,4 +356,6 @@ def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], p
     told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
     units = [training.about.units.get(each, "") for each in training.columns]
     about: dict[str, Any] = {"crs": training.about.crs, "targets": training.quantities}
-    return fit_named(training.X, training.y, training.columns, units, **about, **told, progress=progress)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # the story says the same
+        return fit_named(training.X, training.y, training.columns, units, **about, **told, progress=progress)

@@ -21,6 +21,7 @@ from ..solvers import Solver, as_solver
 from ..support.coordinate_systems import require_known_system, system_of, without_geometry
 from ..support.encodings import Encoding
 from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers, holds_texts
+from ..support.repetitions import told_of_copies
 from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each, quantities
 from .fitting import (
     COPIES_AGREE,
@@ -216,10 +217,11 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         names, several = column_names(y), self.together not in [False] and is_several(y)
         X, y = self._training(X, y, gaps=several)
+        noise_is_fitted = self.optimizer is not None and self.alpha is None and not np.ndim(noise_variance)
         if sample_weight is not None:
             rows = repeated_rows(sample_weight, len(X), self.noise_variance, self.alpha)
             X, y = X[rows], y[rows]
-            if self.optimizer is not None and self.alpha is None and not np.ndim(noise_variance):
+            if noise_is_fitted:
                 warn(None, COPIES_AGREE if len(np.unique(rows)) < len(rows) else "")
             if np.ndim(noise_variance):
                 noise_variance = not_negative_each(noise_variance, "noise_variance", len(sample_weight)).numpy()[rows]
@@ -246,7 +248,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._white = 0.0
         self.__dict__.pop("quantities_", None)  # of an earlier fit
         if not self._has_kernel and self.optimizer is not None:
-            about = {"names": self._features, "encodings": self._encodings, "targets": names}
+            about: dict[str, Any] = {"names": self._features, "encodings": self._encodings, "targets": names}
+            about["weighted"] = sample_weight is not None
             fitted = chosen(self, X, Y, noise_variance, like, how, about)
             if isinstance(fitted, QuantitiesModel):
                 interrupted = fitted.interrupted
@@ -262,6 +265,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             if like is not None:
                 raise InputError("like is for kernels that are chosen; leave the kernel out, or leave out like")
+            if noise_is_fitted and sample_weight is None:
+                warn(None, *dict.fromkeys(told_of_copies(X, column) for column in Y.T))
             interrupted = self._fit_given(X, Y, noise_variance, how, solver)
         self.noise_variance_ = self.prior_.noise_variance
         self.models_ = self._outputs.models

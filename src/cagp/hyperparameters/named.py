@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 
-from ..kernels import EARTH_RADIUS, Coregionalised, Rotated, Varying
+from ..kernels import (
+    EARTH_RADIUS,
+    RBF,
+    Coregionalised,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    Rotated,
+    Varying,
+)
 from ..kernels.tree import Part
+from ..means import Constant, Mean, Polynomial
 from ..prior import Prior
 from ..support.numbers import BESIDES, BEYOND, FAR, listed, number, squared, with_error, with_unit
 
+_SMOOTH = (Matern32, Matern52, RBF, RationalQuadratic)  # which are straight where data reach a tenth of a lengthscale
+_SEVERAL = 3  # more columns than this are not named where all of them are meant
 _ANGLES = ("azimuth of", "dip of", "roll around")
 
 
@@ -110,7 +123,8 @@ def in_sentences(
     Those of turned axes are left to ``directions_in_words``.
     """
     parts: dict[tuple[str, str], list[Hyperparameter]] = {}
-    kinds = {part.path: part.kernel for part in prior.kernel.walk()}
+    walked = {part.path: part for part in prior.kernel.walk()}
+    kinds = {path: part.kernel for path, part in walked.items()}
     for each in named(prior, columns, units, X=X):
         parts.setdefault((each.name.rpartition(".")[0], each.part), []).append(each)
     said = []
@@ -120,7 +134,11 @@ def in_sentences(
         family = (getattr(kinds[path], "family", None) or type(kinds[path]).__name__).partition(" (")[0]
         told = [f"standard deviation {number(math.sqrt(m.value))}" for m in members if m.kind == "variance"]
         turned = any(m.of.startswith(Rotated.coordinate_called) and m.column is None for m in members)
-        told += [] if turned else _lengthscales([m for m in members if m.kind == "lengthscale"])
+        scales = [m for m in members if m.kind == "lengthscale"]
+        told += [] if turned else _lengthscales(scales)
+        flat = isinstance(kinds[path], _SMOOTH) and not walked[path].distance_unit  # and no globe
+        if flat and "factor" not in part and not turned and all(m.is_beyond for m in scales):
+            told.append("so far as the data reach it is practically a linear trend")
         told += [f"{m.kind} {m.shown()}" for m in members if m.kind not in ("variance", "lengthscale", "angle")]
         if told:
             said.append(f"{(part or 'Kernel: ').capitalize()}{family}, {'; '.join(told)}.")
@@ -136,12 +154,25 @@ def in_sentences(
     return said
 
 
+def coefficients_of(mean: Mean, columns: Sequence[str]) -> dict[str, str]:
+    """What the coefficients of a polynomial are of, by their names: the columns that are multiplied there."""
+    if isinstance(mean, Constant):
+        return {"mean.value": "constant"}
+    if not isinstance(mean, Polynomial):
+        return {}
+    own = columns if mean.columns is None else [columns[i] for i in mean.columns]
+    powers = range(1, mean.degree + 1) if own else ()
+    terms = ["constant", *(" · ".join(each) for k in powers for each in combinations_with_replacement(own, k))]
+    return {f"mean.coefficients[{i}]": term for i, term in enumerate(terms)}
+
+
 def _lengthscales(members: Sequence[Hyperparameter]) -> list[str]:
     """The lengthscales of one part of a kernel, those far beyond the data in words."""
     if len(members) == 1:
         return [f"lengthscale {members[0].shown()}"]
     near = [f"{each.of} {each.shown()}" for each in members if not each.is_beyond]
     far = ", ".join(each.of for each in members if each.is_beyond)
+    far = "all columns" if not near and len(members) > _SEVERAL else far
     said = [f"lengthscales {', '.join(near)}"] if near else []
     return said + ([f"{BEYOND} along {far}, {BESIDES}"] if far else [])
 

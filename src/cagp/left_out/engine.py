@@ -214,10 +214,14 @@ def leave_out_of(
 ) -> LeftOut:
     """Training points ``which`` (n,) predicted from the others, or stand-ins from their members, by one prior."""
     solver, size = model.prepared.picked or model.solver, len(model.y)
+    others = "" if place is None else "What else was measured at their places was left out with them."
+    whole = place is not None
     if isinstance(which, StandIns):
         rows, stand_ins, members = which.rows.cpu().numpy(), which, which.members
     else:
         rows, stand_ins, members = which, None, None
+        if place is None and model.recipe.copies is not None:
+            place, others = model.recipe.copies.to(model.device), "Copies of them were left out with them."
         if place is None and affordable(model, solver, len(rows)):
             lost = _decides_trend(model)[rows]
             found = by_folds(model, solver, rows[~lost], seed, advance, correlated)
@@ -246,10 +250,10 @@ def leave_out_of(
         raise NotPositiveDefiniteError(
             "rounding errors leave no positive variance of a left-out observation: a larger noise_variance helps"
         )
-    how += " What else was measured at their places was left out with them." if place is not None else ""
+    how = f"{how} {others}".rstrip()
     how += _not_determined(~useful)
     short = "leave-one-out" if stand_ins is None else "stand-ins"
-    short = short if place is None else "leave-one-place-out"
+    short = "leave-one-place-out" if whole else short
     y, std = model.recipe.y[rows], np.sqrt(np.where(useful, variance, 1.0))
     result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, stand_ins, correlation)
     return result if useful.all() else result.some(useful)
@@ -282,8 +286,12 @@ def _decides_trend(model: Conditioned, place: torch.Tensor | None = None) -> np.
     leverage = Q.square().sum(dim=1)
     if place is not None:
         q = Q.shape[1]
-        together = Q.new_zeros(int(place.max()) + 1, q, q).index_add_(0, place, Q[:, :, None] * Q[:, None])
-        leverage = torch.linalg.eigvalsh(together)[:, -1][place]
+        several = (place.bincount() > 1).nonzero()[:, 0]
+        for some in several.split(max(1, _ENTRIES // q**2)):
+            here = torch.isin(place, some)
+            at, Q_here = torch.searchsorted(some, place[here]), Q[here]
+            together = Q.new_zeros(len(some), q, q).index_add_(0, at, Q_here[:, :, None] * Q_here[:, None])
+            leverage[here] = torch.linalg.eigvalsh(together)[:, -1][at]
     return np.asarray((leverage > 1 - _ALL_LEVERAGE).cpu().numpy())
 
 

@@ -108,7 +108,8 @@ def in_closed_form(
     residual, diagonal = projected[rows, group[rows]], P.diagonal()[rows]
     errors, variances = residual / diagonal, 1 / diagonal
     if place is not None:
-        for at in place[rows].unique():
+        several = place.bincount()[place] > 1
+        for at in place[rows[several[rows]]].unique():
             g, here = (place == at).nonzero()[:, 0], place[rows] == at
             own, which = torch.linalg.inv_ex(P[g[:, None], g])[0], torch.searchsorted(g, rows[here])
             errors[here] = (own[which] * projected[g][:, group[rows[here]]].T).sum(dim=1)

@@ -21,6 +21,8 @@ from .conditioned import Conditioned
 
 _STEP = 0.125  # means over normal scores are sums so far apart: what is smooth is exact to rounding
 _NEWTON = 60
+_WRITTEN = 1e-300  # probabilities below are told by their logarithms
+_STEPS_FAR_OUT = 4
 _CLOSE = 1e-10  # a quantile of a mixture is found where its normal score is right to so much
 _BEYOND = 2.0  # so many standard deviations of the noise beyond all observations a mean still looks
 _FURTHEST_OF_BOUNDED = 10.0  # what lies beyond this normal score counts for nothing in the mean of a bounded function
@@ -128,9 +130,20 @@ class NormalMixture(Distribution):
     def _score(self, z: torch.Tensor) -> torch.Tensor:
         """The normal score of the mixture (k, T) from those of its parts (k, m, T), from the nearer tail."""
         above = (self.weights @ z) > 0
-        tail = self.weights @ torch.special.ndtr(torch.where(above[:, None], -z, z))
+        nearer = torch.where(above[:, None], -z, z)
+        tail = self.weights @ torch.special.ndtr(nearer)
         score = torch.special.ndtri(tail)
+        if bool((tail < _WRITTEN).any()):
+            score = torch.where(tail < _WRITTEN, self._far_score(nearer), score)
         return torch.where(above, -score, score)
+
+    def _far_score(self, z: torch.Tensor) -> torch.Tensor:
+        """The normal score of the mixture (k, T) from those of its parts (k, m, T), all far below zero."""
+        wanted = (torch.special.log_ndtr(z) + self.weights.log()[:, None]).logsumexp(dim=1)
+        score = -(-2 * wanted).sqrt()
+        for _ in range(_STEPS_FAR_OUT):  # Newton's, with the slope −score of the logarithm of Φ so far out
+            score = score + (torch.special.log_ndtr(score) - wanted) / score
+        return torch.where(score.isfinite(), score, z.amax(dim=1))  # where its logarithm cannot be written, the nearest
 
     def values(self, scores: torch.Tensor) -> torch.Tensor:
         each = self.means + scores[:, None] * self._stds

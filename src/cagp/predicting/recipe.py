@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..prior import Prior
 from ..solvers import Solver, as_solver
 from ..support.convert import float_type, solving_type
 from ..support.memory import resolve_budget
+from ..support.repetitions import copies
 from ..support.validation import ArrayLike, points, targets
 
 
@@ -43,6 +45,12 @@ class Recipe:
     def judging(self) -> np.ndarray:
         """The rows that may be left out."""
         return np.arange(len(self.y)) if self.whole is None else self.whole
+
+    @cached_property
+    def copies(self) -> torch.Tensor | None:
+        """Numbers (d,), the same for rows that repeat one another, place and value; None where hardly any do."""
+        number = copies(self.X, self.y)
+        return None if number is None else torch.from_numpy(number)
 
     @classmethod
     def of(

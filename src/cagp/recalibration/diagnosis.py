@@ -32,6 +32,7 @@ _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
 _TAIL_RATIO = 1.2
 _OUTLYING = 4.0  # so far out lies one value in 16,000 by chance
+_IMPOSSIBLE = 37.0  # beyond this normal score probabilities cannot be written in float64
 _POWER = 0.8  # how often a deviation must be found to be called one that can be seen
 
 
@@ -111,13 +112,21 @@ def effective_size(n: int, correlation: Correlation | None) -> EffectiveSize:
     return EffectiveSize(*(n / (1 + (n - 1) * max(r, 0.0)) for r in (correlation.correlation, correlation.square)))
 
 
+def bounded(z: np.ndarray) -> np.ndarray:
+    """z-values (n,), where an observation that no prediction allows counts as at the edge of what can be written."""
+    edge = max(_IMPOSSIBLE, float(np.abs(z[np.isfinite(z)]).max(initial=0.0)))
+    return np.clip(z, -edge, edge)
+
+
 def diagnose(
     z: np.ndarray, correlation: Correlation | None = None, different: int | None = None, gaps: Gaps | None = None
 ) -> Diagnosis:
     """Judge z = (truth − mean) / std (n,) of correlated errors: a failure is what tests reject, at 1%, and matters.
 
-    They are those of so many ``different`` observations, by default of n, and lie in these ``gaps``.
+    They are those of so many ``different`` observations, by default of n, and lie in these ``gaps``. Where z is
+    infinite no observation can be, whatever the tests say.
     """
+    impossible, z = int(np.isinf(z).sum()), bounded(z)
     n, gaps = len(z), None if gaps is None or not gaps.matter else gaps
     worth = effective_size(n if different is None else different, correlation)
     if gaps is not None and not gaps.few:
@@ -133,9 +142,13 @@ def diagnose(
         return _single(float(z[0]), coverage, worth)
     values = f"{n:,} values{where}"
     tests = Assessment(z, _LEVEL, worth)
-    failures = _failures(tests, coverage)
+    failures = _failures(tests, coverage) or (("outliers",) if impossible else ())
     signs = () if tests.rejected else _signs(coverage, tests.z_std)
     notes = [] if gaps is None else [_together(gaps)]
+    if impossible:
+        lie, count = ("lie", "they count") if impossible > 1 else ("lies", "it counts")
+        where = f"{impossible:,} of the {n:,} values {lie} where the predictions say that no observation can be"
+        notes.append(f"{where}: {count} as {number(float(np.abs(z).max()), 2)} standard deviations out.")
     if tests.rejected and not failures:
         notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
     if worth.spread < 0.9 * n or worth.mean < 0.5 * n:
@@ -195,8 +208,8 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     if doubts:
         return f"Suspicious: {'. Also '.join(doubts)}.", "suspicious"
     if data is None:
-        what = "under the method's own prior; the model was not checked against data"
-        return f"No sign that the error bars are wrong {what}.", "right"
+        method_alone = "under the method's own prior there is no sign that the error bars are wrong"
+        return f"The model was not checked against data; {method_alone}.", "unknown"
     n, worth = len(data.z), data.worth.spread
     if data.too_few:
         like = f", which count like {number(worth, 2)} independent ones," if worth < 0.9 * n else ""

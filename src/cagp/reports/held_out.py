@@ -16,7 +16,7 @@ from ..left_out import FEWEST, Correlation, Gaps, Geometry, LeftOut, affordable,
 from ..model import Model
 from ..prediction import Prediction
 from ..recalibration import GROUPS, Conformal, cross_recalibrated, in_whole_gaps, learn, ordinary
-from ..recalibration.diagnosis import Diagnosis, diagnose, from_gap_to_gap
+from ..recalibration.diagnosis import Diagnosis, bounded, diagnose, from_gap_to_gap
 from ..support.convert import array
 from .inputs import HoldoutData, ReportInputs, seconds, working
 
@@ -64,6 +64,10 @@ class HeldOut:
     @cached_property
     def z(self) -> np.ndarray:
         """The normal score of the predicted probability, (n,): error / std where the prediction is normal."""
+        return bounded(self._score)
+
+    @cached_property
+    def _score(self) -> np.ndarray:
         return array(self.prediction.normal_score(self.truth))
 
     @property
@@ -83,7 +87,7 @@ class HeldOut:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """What the observations say about the error bars."""
-        found = diagnose(self.z, self.correlation, len(np.unique(self.rows)), self.gaps)
+        found = diagnose(self._score, self.correlation, len(np.unique(self.rows)), self.gaps)
         differs = "" if self.whole is None else from_gap_to_gap(*self.whole)
         return replace(found, notes=(*found.notes, differs)) if differs else found
 

@@ -84,7 +84,7 @@ def _checked_holdout(model: Model, holdout: Any) -> HoldoutData | None:
     noise = not_negative_each(holdout[2], "holdout noise_variance", len(X), model.device) if noisy else None
     # rows whose X and y are those of a training row, which the model has seen, are left out; not by the observations of
     # a transformed model, which have been there and back, and were rounded
-    own, theirs = model.components[0].y, y if model.transform is None else model.transform.of(y, "holdout y")
+    own, theirs = model.components[0].y, y if model.transform is None else model.transform.forward(y)
     candidates = torch.isin(own, theirs)  # few, so that millions of training rows cost one pass
     training = set(_as_keys(model.components[0].X[candidates], own[candidates]))
     new = np.array([key not in training for key in _as_keys(X, theirs)])

@@ -122,10 +122,10 @@ def _story(model: Model) -> list[tuple[str, list[tuple[bool, list[str]]]]]:
 class CheckReport:
     """What ``write_check_report`` found: ``path`` is the page, ``verdict`` the answer in a sentence.
 
-    ``state`` is "right", "suspicious", "wrong", or "unknown" where too few values were judged. ``method`` judges the
-    method under its prior, ``data`` the model against data; None where that could not be done, as ``problems`` say.
-    ``advice`` is what to do, most likely remedy first. ``recalibrated`` judges the same data recalibrated, where the
-    model is or where that was tried.
+    ``state`` is "right", "suspicious", "wrong", or "unknown" where too few values were judged, or none. ``method``
+    judges the method under its prior, ``data`` the model against data; None where that could not be done, as
+    ``problems`` say. ``advice`` is what to do, most likely remedy first. ``recalibrated`` judges the same data
+    recalibrated, where the model is or where that was tried.
     """
 
     path: Path

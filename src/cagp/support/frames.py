@@ -21,6 +21,7 @@ from .numbers import listed
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
 
+_WHERE_NUMBERS = "where the model has numbers"
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}")  # how a text begins that is one
 _CATEGORICAL = ("CategoricalDtype", "Categorical", "Enum", "DictionaryType")  # in pandas, polars and pyarrow
 
@@ -122,6 +123,13 @@ def encodings_of(X: Any, argument: str) -> tuple[Encoding, ...]:
     return found
 
 
+def dates_of(X: Any) -> tuple[Encoding, ...]:
+    """The columns of a data frame that are dates, as they are counted without anything being learned of them."""
+    X = without_geometry(X, "X")
+    each = enumerate(column_names(X) or [])
+    return tuple(Encoding(name, "date") for i, name in each if _values(_column(X, i, name)).dtype.kind == "M")
+
+
 def feature_names(X: Any, encodings: Sequence[Encoding]) -> list[str] | None:
     """What the features are called that the columns of a data frame become; None for anything else."""
     by_column = {each.column: each.features for each in encodings}
@@ -165,6 +173,9 @@ def features_of(X: Any, argument: str, known: list[str] | None, encodings: Seque
         remedy = f"add {listed(list(map(repr, missing)))}" if missing else f"{order}: {argument}[{columns}]"
         raise InputError(f"{argument} has the columns {names}, the training points have {sources}; {remedy}")
     by_column = {each.column: each for each in encodings if each.column in names}
+    for i, name in enumerate(names):
+        if name not in by_column:
+            _require_numbers(_column(X, i, name), name, _Frame(argument))
     if not by_column:
         return X
     made: dict[str, np.ndarray] = {}
@@ -211,6 +222,18 @@ def _learned(column: Any, name: str, frame: _Frame) -> Encoding | None:
     return category(name, texts, codes, frame, asked=asked)
 
 
+def _require_numbers(column: Any, name: str, frame: _Frame) -> None:
+    """Refuse dates and texts in a column of which the model knows numbers."""
+    values = _values(column)
+    if values.dtype.kind == "M" and len(values):
+        raise frame.refused(name, 0, str(values[0]), f"a date, {_WHERE_NUMBERS}; pass numbers")
+    texts = [i for i, each in enumerate(values.tolist()) if isinstance(each, str)] if values.dtype.kind in "OUT" else []
+    if texts:
+        odd = [i for i in texts if not is_number(values[i])]
+        remedy = "correct it or leave the row out" if odd else "turn the column into numbers, in pandas pd.to_numeric"
+        raise frame.refused(name, (odd or texts)[0], str(values[(odd or texts)[0]]), f"text {_WHERE_NUMBERS}; {remedy}")
+
+
 def _encoded(column: Any, encoding: Encoding, argument: str) -> dict[str, np.ndarray]:
     """The features (n,) that a column becomes, by their names; NaN where it is missing."""
     name, values = encoding.column, _values(column)
@@ -254,7 +277,12 @@ def require_exact(largest: int, said: str) -> None:
 
 
 def _column(X: Any, i: int, name: str) -> Any:
-    return X.iloc[:, i] if hasattr(X, "iloc") else X[name]
+    if hasattr(X, "iloc"):
+        return X.iloc[:, i]
+    if not hasattr(X, "__getitem__"):
+        kind = type(X).__name__
+        raise InputTypeError(f"{kind} has columns, and does not give them by name; pass an array, or a frame of pandas")
+    return X[name]
 
 
 def _kind(column: Any) -> Any:
@@ -287,7 +315,8 @@ def _numbers(column: Any, said: str) -> np.ndarray:
     if values.dtype.kind in "iu":
         require_exact(max(int(values.max(initial=0)), -int(values.min(initial=0))), said)
     if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
-        example = f" such as {values[0]!r}" if len(values) else ""
+        shown = sorted(values.tolist(), key=lambda each: isinstance(each, (int, float)) or is_number(str(each)))
+        example = f" such as {shown[0]!r}" if shown else ""
         raise InputTypeError(
             f"{said} has type {values.dtype}, with values{example}, which is not numeric; convert it to numbers first: "
             "categories, which cagp.fit and CAGPRegressor take, to columns of 0 and 1, for example with scikit-learn's "

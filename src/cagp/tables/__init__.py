@@ -96,7 +96,8 @@ def read_training_table(
     made = [feature for each in found for feature in each.features]
     found += [learned(raw, name, columns[name], ColumnsAsked(), target=True) for name in others]
     told = [each for each in found if each.kind != "number" or each.fill is not None]
-    return encoded_table(raw, (columns, notes), told, drop_missing, quantities), made
+    remedy = "fill them in" if asked.impute else "fill them in, those of features with --impute median"
+    return encoded_table(raw, (columns, notes), told, drop_missing, quantities, remedy=remedy), made
 
 
 def read_labelled(

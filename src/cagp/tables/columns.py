@@ -129,9 +129,10 @@ def encoded_table(
     encodings: Sequence[Encoding],
     drop_missing: bool,
     quantities: Sequence[str] = (),
+    **gaps: str,
 ) -> Table:
     """The columns as numbers, missing ones filled in where that was asked for, and complete; of ``quantities`` one is
-    enough.
+    enough. ``gaps`` are for ``complete``.
     """
     given, told = taken
     if not len(next(iter(given.values()), ())):
@@ -139,16 +140,18 @@ def encoded_table(
     known = {each.column: each for each in encodings}
     numbers: dict[str, np.ndarray] = {}
     filled: dict[str, np.ndarray] = {}
+    sources: dict[str, str] = {}
     units, notes = {}, list(told)
     for name, values in given.items():
         encoding = known.get(name) or Encoding(name, "number")
         made = encoded(raw, encoding, values)
         filled[name] = encoding.filled(made)
         numbers |= made
+        sources |= dict.fromkeys(made, name)
         dated = encoding.kind == "date" or (isinstance(values, np.ndarray) and values.dtype.kind == "M")
         if dated or name in raw.units:
             units[name] = raw.units.get(name, DAYS)
-    columns, given, rows = complete(raw, numbers, given, drop_missing, quantities)
+    columns, given, rows = complete(raw, numbers, given, drop_missing, quantities, sources, **gaps)
     for name, where in filled.items():
         if count := int(where[rows].sum()):
             some = f"{count:,} missing value{'s' * (count > 1)} of {name!r} {'are' if count > 1 else 'is'} filled in by"

@@ -15,6 +15,9 @@ from ..errors import TableError
 from ..support.advice import suggestion
 from ..support.encodings import Encoding, different
 from ..support.memory import available_bytes, human
+from ..support.numbers import listed
+
+_NAMED = 5  # so many further columns with gaps are named
 
 
 @dataclass(frozen=True)
@@ -179,10 +182,13 @@ def complete(
     given: Mapping[str, Any],
     drop_missing: bool,
     quantities: Sequence[str] = (),
+    sources: Mapping[str, str] | None = None,
+    remedy: str = "fill them in",
 ) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
     """Columns and given columns in the rows (n,) without gaps; refuses what is infinite, and gaps or drops them.
 
-    Of ``quantities`` one is enough.
+    Of ``quantities`` one is enough. ``sources`` are the columns of the file that numbers were made of, where they have
+    other names, ``remedy`` is what is to be done of gaps but to drop them.
     """
     for name, values in numbers.items():
         if (infinite := np.isinf(values)).any():
@@ -194,11 +200,14 @@ def complete(
     if not missing.any():
         return dict(numbers), dict(given), kept
     if not drop_missing:
-        name, where = next((name, each) for name, each in gaps.items() if each.any())
+        counts = {(sources or {}).get(name, name): where for name, where in gaps.items() if where.any()}
+        (name, where), *others = counts.items()
+        named = listed([f"{each.sum()} in {name!r}" for name, each in others[:_NAMED]])
+        more = f", {named}" + (f" and more in {len(others) - _NAMED} others" if len(others) > _NAMED else "")
         raise TableError(
             f"{raw.path} has {where.sum()} missing values in column {name!r}, the first in "
-            f"{raw.place_of(int(where.argmax()))}, in {missing.sum()} of {len(missing)} rows; fill them in, or leave "
-            "these rows out with --drop-missing"
+            f"{raw.place_of(int(where.argmax()))}{more if others else ''}, in {missing.sum()} of {len(missing)} rows; "
+            f"{remedy}, or leave these rows out with --drop-missing"
         )
     if not len(kept):
         raise TableError(f"{raw.path}: every row has a missing value in one of {', '.join(numbers)}")
