@@ -28,6 +28,7 @@ from hard.killing import as_folder, done, dying_at, killed_after, start
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 KILLS = int(os.environ.get("CAGP_KILLS", "10"))
 """So many kills of each command; CAGP_KILLS=100 for a long run."""
+IN_SHARDS = max(KILLS, 20)  # where they take little time
 LONG = pytest.mark.skipif("CAGP_KILLS" not in os.environ, reason="workers whose cluster is gone stay for five minutes")
 MANY = 20  # of fewer kills it may be chance that none finds the command at work
 
@@ -201,7 +202,7 @@ def test_killed_often(tmp_path: Path, verb: str) -> None:
 
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=LONG)])
-@pytest.mark.parametrize("times", [1, pytest.param(KILLS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(IN_SHARDS, marks=pytest.mark.slow)])
 def test_a_fit_in_shards_is_killed_often(tmp_path: Path, times: int, jobs: int) -> None:
     at_work, finished = killed_often(tmp_path, "shards", times, 20, jobs)
     assert at_work or times < MANY
@@ -210,7 +211,7 @@ def test_a_fit_in_shards_is_killed_often(tmp_path: Path, times: int, jobs: int) 
 
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=LONG)])
-@pytest.mark.parametrize("times", [2, pytest.param(KILLS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [2, pytest.param(IN_SHARDS, marks=pytest.mark.slow)])
 def test_predictions_in_shards_are_killed_often(tmp_path: Path, times: int, jobs: int) -> None:
     """A file that was there stays as it was; all of them are those of a run that nobody kills."""
     place, model, threads = Place(tmp_path, 20, 1), tmp_path / "sharded", partial(torch.set_num_threads, jobs)

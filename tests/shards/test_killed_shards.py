@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,50 @@ def test_nobody_is_left_when_the_first_process_is_killed(place: Place, tmp_path:
     assert place.begun(out, 1).wait(300) == 0
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert_allclose(place.read(out), place.wanted, rtol=1e-10, atol=1e-12)
+
+
+class Killer(Thread):
+    """kill -9 of workers of this process, one of them each time that predictions in ``out`` have gone on."""
+
+    def __init__(self, out: Path, kills: int) -> None:
+        super().__init__(daemon=True)
+        self.out, self.kills, self.killed, self.over = out, kills, 0, False
+        self.done: dict[Path, int] = {}  # what was there at some kill, and since when
+
+    def run(self) -> None:
+        rng, before = np.random.default_rng(0), len(list(self.out.glob("part-*")))
+        while self.killed < self.kills and not self.over:
+            there, at_work = list(self.out.glob("part-*")), self.workers()
+            if len(there) > before and at_work:
+                time.sleep(rng.uniform(0, 0.05))  # at any moment of a file
+                with suppress(psutil.NoSuchProcess):
+                    at_work[rng.integers(len(at_work))].kill()
+                    self.killed, before = self.killed + 1, len(there)
+                    self.done |= {path: path.stat().st_mtime_ns for path in there if path not in self.done}
+            time.sleep(0.005)
+
+    @staticmethod
+    def workers() -> list[psutil.Process]:
+        """Who does the work: neither keepers nor their helpers."""
+        found = []
+        for each in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if any("spawn_main" in word for word in each.cmdline()):
+                    found.append(each)
+        return found
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_workers_are_killed_while_they_predict(kills: int, place: Place, tmp_path: Path) -> None:
+    model, killer = cagp.load(place.folder), Killer(tmp_path / "out", kills)
+    killer.start()
+    model.predict_to(place.points, tmp_path / "out", batch_size=POINTS // (3 * kills + 9), n_jobs=2, progress=False)
+    killer.over = True
+    killer.join()
+    assert killer.killed == kills
+    assert {path: path.stat().st_mtime_ns for path in killer.done} == killer.done, "what was done is done again"
+    assert_allclose(place.read(tmp_path / "out"), place.wanted, rtol=1e-10, atol=1e-12)
+    assert not list((tmp_path / "out").glob(".partial-*"))
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])

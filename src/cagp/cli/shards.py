@@ -78,7 +78,7 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
     printer(f"Model: {out}. It needs its observations, which are in {model.store.folder}.")
     ended_early(
         model,
-        f"{out} has the best model so far with the error bars of its prior; with --overwrite the same command takes "
+        f"{out} has the best model so far; with --overwrite the same command takes "
         "the shards that are there, and searches anew.",
     )
 

@@ -399,6 +399,8 @@ def _predict_piece(
     import pyarrow as pa
     from pyarrow import parquet
 
+    if path.exists():  # by a worker that was killed before it could tell
+        return
     model = loaded(folder)
     table = piece.table(names)
     found = model.predict(piece.numbers(table, model.store.features), progress=False)
