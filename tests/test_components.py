@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.optimize import brentq
 from scipy.special import logsumexp, ndtri_exp
 from scipy.stats import norm
@@ -16,6 +17,7 @@ from scipy.stats import norm
 import cagp
 from cagp.algebra.sweeps import sweep
 from cagp.calibration import evaluate
+from cagp.predicting.distributions import NormalMixture
 
 WEIGHTS = np.array([0.2, 0.5, 0.3])
 
@@ -70,6 +72,31 @@ def test_moments_quantiles_and_densities(models: list[cagp.Model], noisy: bool) 
         assert prediction.log_density(value)[i] == pytest.approx(density)
     lower, upper = prediction.interval(0.9)
     np.testing.assert_allclose(prediction.cdf(upper) - prediction.cdf(lower), 0.9, atol=1e-10)
+
+
+TO_AND_FRO = (  # means, standard deviations and weights between which Newton's steps went to and fro for ever
+    np.array([368.4, 222, 369.1, 208.5, 203.1, 384, 58, 52.9, 54.6, 51.5, 384.2, 52, 381.8, 79.7, 384.3, 363.2, 336.1]),
+    np.array([31.1, 64.3, 30.7, 90.9, 111.4, 5.2, 114.5, 119.4, 115.2, 92.1, 3.5, 70.8, 22.5, 98.4, 3, 74.1, 56.1]),
+    np.array([161, 153, 102, 66, 57, 54, 50, 45, 44, 34, 32, 32, 23, 21, 11, 8, 6]) / 899,
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_quantiles_of_narrow_parts_among_wide_ones(seed: int) -> None:
+    """They are where the distribution function says."""
+    rng = np.random.default_rng(seed)
+    means, stds = rng.choice([0.0, 50.0, 200.0, 380.0], 24) + rng.normal(0, 5, 24), rng.choice([3.0, 30.0, 120.0], 24)
+    weights = rng.dirichlet(np.ones(24))
+    for m, s, w in ((means, stds, weights), TO_AND_FRO):
+        mixture = NormalMixture(*(torch.from_numpy(each)[:, None] for each in (m, s**2)), torch.from_numpy(w))
+        p = np.array([0.001, 0.025, 0.25, 0.5, 0.75, 0.975, 0.999])
+        found = mixture.values(torch.from_numpy(norm.ppf(p))[:, None])[:, 0].numpy()
+
+        def excess(x: float, level: float, m: Any = m, s: Any = s, w: Any = w) -> float:
+            return float(w @ norm.cdf((x - m) / s)) - level
+
+        wanted = [brentq(excess, -2000, 3000, args=(level,), xtol=1e-10) for level in p]
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 def test_stopping_rules_are_for_all_components(models: list[cagp.Model]) -> None:

@@ -20,7 +20,7 @@ from ..transforms import Transform
 from .conditioned import Conditioned
 
 _STEP = 0.125  # means over normal scores are sums so far apart: what is smooth is exact to rounding
-_NEWTON = 60
+_NEWTON = 120
 _WRITTEN = 1e-300  # probabilities below are told by their logarithms
 _STEPS_FAR_OUT = 4
 _CLOSE = 1e-10  # a quantile of a mixture is found where its normal score is right to so much
@@ -152,16 +152,20 @@ class NormalMixture(Distribution):
         low, high = each.amin(dim=1), each.amax(dim=1)  # the mixture's value lies between those of its parts
         wanted = scores.clamp(-_FURTHEST_KNOWN, _FURTHEST_KNOWN)
         value = (self.mean + self.std * wanted).clamp(low, high)
+        before = torch.full_like(value, math.inf)
         for _ in range(_NEWTON):  # Newton's steps in normal scores, which are nearly linear, kept inside
             z = self._standardised(value)
             score = self._score(z)
             excess = score - wanted
-            if bool((excess.abs() <= _CLOSE).all()):
+            found = excess.abs() <= _CLOSE
+            if bool(found.all()):
                 break
             low, high = torch.where(excess < 0, value, low), torch.where(excess < 0, high, value)
             slope = self.weights @ ((score.square()[:, None] - z.square()).mul_(0.5).exp_() / self._stds)
             newton = value - excess / slope
-            value = torch.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
+            # between narrow parts steps may go to and fro for ever: then the middle
+            nearer = (newton >= low) & (newton <= high) & (excess.abs() < 0.5 * before)
+            value, before = torch.where(found, value, torch.where(nearer, newton, (low + high) / 2)), excess.abs()
         return value
 
     def grid(self, furthest: float) -> tuple[torch.Tensor, torch.Tensor]:

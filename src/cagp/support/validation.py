@@ -231,11 +231,13 @@ def positive_or_each(value: Any, name: str) -> float | tuple[float, ...]:
 
 
 def count(value: Any, name: str, minimum: int = 0) -> int:
-    """``value`` as an integer ≥ minimum."""
+    """``value`` as an integer ≥ minimum, which generators of random numbers and arrays can take."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputTypeError(f"{name} must be an integer, got {value!r}")
     if value < minimum:
         raise InputError(f"{name} must be at least {minimum}, got {value}")
+    if value >= 2**63:
+        raise InputError(f"{name} must be below 2**63, got {value:.3g}")
     return int(value)
 
 
