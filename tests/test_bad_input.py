@@ -52,6 +52,7 @@ ROWS: list[tuple[str, Callable[[], object], str]] = [
     ("y row", lambda: condition(y=P.y[None]), r"y must have shape \(10,\), got \(1, 10\); .* np.ravel\(y\)"),
     ("y None", lambda: condition(y=[None, *P.y[1:]]), r"y has 1 values .* index \(0,\)"),
     ("y numbers as text", lambda: cagp.CAGPRegressor().fit(P.X, P.y.astype(str)), "y has texts, which are not numeric"),
+    ("y None, estimator", lambda: cagp.CAGPRegressor(P.prior.kernel).fit(P.X, [None, *P.y[1:]]), "y has 1 values"),
     ("y dates", lambda: cagp.CAGPRegressor().fit(P.X, np.arange(10).astype("M8[D]")), "y has dates"),
     ("y short", lambda: condition(y=P.y[:5]), "y has 5 values for 10 training points"),
     ("y NaN", lambda: condition(y=spoiled(P.y, np.nan)), r"y has 1 values .* index \(4,\)"),

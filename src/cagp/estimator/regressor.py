@@ -234,6 +234,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if np.ndim(noise_variance):
                 noise_variance = not_negative_each(noise_variance, "noise_variance", len(sample_weight)).numpy()[rows]
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
+        if not several:
+            as_float64(y, "y")  # of objects scikit-learn does not see what is missing
         solver, seen = as_solver(self.solver), y.shape[1] if y.ndim == 2 else 1
         if self.n_targets is not None and seen != self.n_targets:
             raise InputError(f"y has {seen} outputs, but n_targets={self.n_targets!r}; leave n_targets out")
