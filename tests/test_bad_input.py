@@ -38,7 +38,8 @@ ROWS: list[tuple[str, Callable[[], object], str]] = [
     ("X with inf", lambda: condition(X=spoiled(P.X, np.inf)), "X has 1 values that are NaN or infinite"),
     ("X complex", lambda: condition(X=P.X + 0j), "X is complex"),
     ("X complex torch", lambda: condition(X=torch.from_numpy(P.X + 0j)), "X is complex"),
-    ("X objects", lambda: condition(X=P.X.astype(object)), "X has type object, which is not numeric"),
+    ("X objects", lambda: condition(X=np.array([[0.0, 1j]] * 10, object)), "X has type object, which is not numeric"),
+    ("X huge objects", lambda: condition(X=np.full((10, 2), 2**60, object)), r"integers beyond 2\*\*53"),
     ("X text", lambda: condition(X=P.X.astype(str)), "X has type .* not numeric"),
     ("X ragged", lambda: condition(X=[[1, 2], [3]]), "X is not a rectangular array"),
     ("X dictionaries", lambda: condition(X=[{"a": 1.0}]), r"X has dictionaries; .*pandas\.DataFrame\(X\)"),
@@ -48,7 +49,11 @@ ROWS: list[tuple[str, Callable[[], object], str]] = [
     ("X wide floats", lambda: condition(X=P.X.astype(np.longdouble)), "wider than float64"),
     ("X huge integers", lambda: condition(X=np.full((10, 2), 2**60)), r"integers beyond 2\*\*53"),
     ("X huge unsigned", lambda: condition(X=np.full((10, 2), 2**63, np.uint64)), r"integers beyond 2\*\*53"),
-    ("y column", lambda: condition(y=P.y[:, None]), r"y must have shape \(10,\), got \(10, 1\); .* np.ravel\(y\)"),
+    ("y row", lambda: condition(y=P.y[None]), r"y must have shape \(10,\), got \(1, 10\); .* np.ravel\(y\)"),
+    ("y None", lambda: condition(y=[None, *P.y[1:]]), r"y has 1 values .* index \(0,\)"),
+    ("y numbers as text", lambda: cagp.CAGPRegressor().fit(P.X, P.y.astype(str)), "y has texts, which are not numeric"),
+    ("y None, estimator", lambda: cagp.CAGPRegressor(P.prior.kernel).fit(P.X, [None, *P.y[1:]]), "y has 1 values"),
+    ("y dates", lambda: cagp.CAGPRegressor().fit(P.X, np.arange(10).astype("M8[D]")), "y has dates"),
     ("y short", lambda: condition(y=P.y[:5]), "y has 5 values for 10 training points"),
     ("y NaN", lambda: condition(y=spoiled(P.y, np.nan)), r"y has 1 values .* index \(4,\)"),
     ("y inf", lambda: condition(y=spoiled(P.y, -np.inf)), "y has 1 values"),
@@ -146,3 +151,16 @@ def test_errors_are_builtin_errors_too() -> None:
     assert issubclass(cagp.InputTypeError, TypeError)
     assert issubclass(cagp.MemoryBudgetError, MemoryError)
     assert issubclass(cagp.NotPositiveDefiniteError, np.linalg.LinAlgError)
+
+
+def test_observations_in_other_containers_are_the_same() -> None:
+    """As scikit-learn takes them: one column, and numbers that stand in an array of objects."""
+    asked = {"kernel": "matern32", "mean": "constant", "uncertainty": False, "transform": None, "progress": False}
+    X, y = np.linspace(0, 1, 30)[:, None], np.sin(np.linspace(0, 6, 30))
+    expected = cagp.fit(X, y, **asked).predict(X).mean
+    for same in (y[:, None], y.astype(object), y[:, None].astype(object), list(y)):
+        np.testing.assert_array_equal(cagp.fit(X, same, **asked).predict(X).mean, expected)
+    regressor = cagp.CAGPRegressor("matern32", mean="constant", uncertainty=False, target_transform=None)
+    np.testing.assert_array_equal(
+        regressor.fit(X, y[:, None].astype(object)).predict(X), regressor.fit(X, y).predict(X)
+    )

@@ -22,7 +22,15 @@ from ..support.coordinate_systems import require_known_system, system_of, withou
 from ..support.encodings import Encoding
 from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers, holds_texts
 from ..support.repetitions import told_of_copies
-from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each, quantities
+from ..support.validation import (
+    ArrayLike,
+    as_float64,
+    choice,
+    count,
+    not_negative_each,
+    quantities,
+    require_numeric,
+)
 from .fitting import (
     COPIES_AGREE,
     HowToLearn,
@@ -226,6 +234,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if np.ndim(noise_variance):
                 noise_variance = not_negative_each(noise_variance, "noise_variance", len(sample_weight)).numpy()[rows]
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
+        if not several:
+            as_float64(y, "y")  # of objects scikit-learn does not see what is missing
         solver, seen = as_solver(self.solver), y.shape[1] if y.ndim == 2 else 1
         if self.n_targets is not None and seen != self.n_targets:
             raise InputError(f"y has {seen} outputs, but n_targets={self.n_targets!r}; leave n_targets out")
@@ -386,6 +396,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _training(self, X: Any, y: Any, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """X as features (n, p), and y, checked, which may have ``gaps``; what they were is kept."""
         how: dict[str, Any] = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
+        require_numeric(y, "y")
         self.crs_ = system_of(X, "X")
         X = without_geometry(X, "X")
         self._encodings = encodings_of(X, "X")

@@ -15,7 +15,7 @@ import torch
 
 from ..errors import InputError, InputTypeError
 from .frames import column_names as column_names
-from .frames import frame_numbers, require_exact
+from .frames import frame_numbers, holds_texts, require_exact
 
 ArrayLike = Any
 """Anything that numpy or torch can read as a rectangular array of real numbers."""
@@ -60,6 +60,10 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
         converted = np.asarray(array)
     except ValueError as error:
         raise InputTypeError(f"{name} is not a rectangular array: {error}") from error
+    if converted.dtype.kind == "O" and all(isinstance(each, (numbers.Real, type(None))) for each in converted.flat):
+        whole = (abs(int(each)) for each in converted.flat if isinstance(each, numbers.Integral))
+        require_exact(max(whole, default=0), name)
+        converted = converted.astype(np.float64)  # None becomes NaN
     if converted.dtype.kind not in "fiubc":
         if converted.dtype.kind == "O" and any(isinstance(row, Mapping) for row in converted.flat):
             rows = name if converted.ndim else f"[{name}]"
@@ -95,8 +99,9 @@ def points(X: ArrayLike, name: str, device: torch.device | None = None, columns:
 
 
 def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str = "y") -> torch.Tensor:
-    """``y`` as one observation per training point, shape (n,), float64, all finite."""
+    """``y`` as one observation per training point, shape (n,) or (n, 1), float64 (n,), all finite."""
     tensor = as_float64(y, name, device)
+    tensor = tensor[:, 0] if tensor.shape == (n, 1) else tensor
     if tensor.ndim != 1:
         raise InputError(
             f"{name} must have shape ({n},), got {tuple(tensor.shape)}; for one column use np.ravel({name})"
@@ -143,6 +148,15 @@ def outputs(Y: ArrayLike, n: int, device: torch.device | None = None, name: str 
     if tensor.shape[0] != n or not tensor.shape[1]:
         raise InputError(f"{name} has shape {tuple(tensor.shape)} for {n} training points; they must match row by row")
     return tensor
+
+
+def require_numeric(y: Any, name: str) -> None:
+    """Refuse texts and dates, which scikit-learn takes for numbers."""
+    values = y.to_numpy() if hasattr(y, "to_numpy") else y
+    dates = getattr(getattr(values, "dtype", None), "kind", "") in ("M", "m")
+    if dates or holds_texts(values):
+        what = "dates" if dates else "texts"
+        raise InputTypeError(f"{name} has {what}, which are not numeric; convert it to numbers first")
 
 
 def quantities(Y: ArrayLike, n: int, names: Sequence[str] | None = None, name: str = "Y") -> np.ndarray:
