@@ -140,7 +140,8 @@ def _boxes(
         return boxes
     found = Rows.joined(by.all_of(_some_of, [(part, columns, size) for part in parts], "sampling"))
     found.write(place / "sample.parquet", columns)
-    spread = found.X.std(axis=0)
+    unit = np.maximum(np.abs(found.X).max(axis=0), np.finfo(float).tiny)  # squares of coordinates may be no numbers
+    spread = (found.X / unit).std(axis=0) * unit
     boxes = _split(found.X / np.where(spread > 0, spread, 1.0), found.X, np.arange(len(found.y)), [0], size, tile)
     write_atomically(path, json.dumps({"key": key, "boxes": boxes}).encode())
     return boxes
@@ -216,7 +217,8 @@ def _gather(number: int, dealt: Sequence[Path], columns: Sequence[str], path: Pa
         if number in there:
             parts.append(Rows.read(each, [there.index(number)], columns))
     found = Rows.joined(parts)
-    spread = found.X.std(axis=0)
+    unit = np.maximum(np.abs(found.X).max(axis=0), np.finfo(float).tiny)  # squares of coordinates may be no numbers
+    spread = (found.X / unit).std(axis=0) * unit
     order = spatial_blocks(torch.from_numpy(found.X / np.where(spread > 0, spread, 1.0)), block, None)
     found.at(order.numpy()).write(path, columns, block)
     return len(found.y)

@@ -250,9 +250,9 @@ def count(value: Any, name: str, minimum: int = 0) -> int:
         raise InputTypeError(f"{name} must be an integer, got {value!r}")
     if value < minimum:
         raise InputError(f"{name} must be at least {minimum}, got {value}")
-    if value >= 2**63:
-        raise InputError(f"{name} must be below 2**63, got {value:.3g}")
-    return int(value)
+    if (number := int(value)) >= 2**63:
+        raise InputError(f"{name} must be below 2**63, got {number:.3g}")
+    return number
 
 
 def whole_numbers(values: Any, name: str) -> tuple[int, ...]:
