@@ -140,11 +140,16 @@ def _boxes(
         return boxes
     found = Rows.joined(by.all_of(_some_of, [(part, columns, size) for part in parts], "sampling"))
     found.write(place / "sample.parquet", columns)
-    unit = np.maximum(np.abs(found.X).max(axis=0), np.finfo(float).tiny)  # squares of coordinates may be no numbers
-    spread = (found.X / unit).std(axis=0) * unit
-    boxes = _split(found.X / np.where(spread > 0, spread, 1.0), found.X, np.arange(len(found.y)), [0], size, tile)
+    boxes = _split(_in_spreads(found.X), found.X, np.arange(len(found.y)), [0], size, tile)
     write_atomically(path, json.dumps({"key": key, "boxes": boxes}).encode())
     return boxes
+
+
+def _in_spreads(X: np.ndarray) -> np.ndarray:
+    """Coordinates (n, p) in standard deviations of each; squares of what they are in may be no numbers."""
+    unit = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    spread = (X / unit).std(axis=0) * unit
+    return X / np.where(spread > 0, spread, 1.0)
 
 
 def _some_of(part: Part, columns: Sequence[str], size: int) -> Rows:
@@ -217,8 +222,6 @@ def _gather(number: int, dealt: Sequence[Path], columns: Sequence[str], path: Pa
         if number in there:
             parts.append(Rows.read(each, [there.index(number)], columns))
     found = Rows.joined(parts)
-    unit = np.maximum(np.abs(found.X).max(axis=0), np.finfo(float).tiny)  # squares of coordinates may be no numbers
-    spread = (found.X / unit).std(axis=0) * unit
-    order = spatial_blocks(torch.from_numpy(found.X / np.where(spread > 0, spread, 1.0)), block, None)
+    order = spatial_blocks(torch.from_numpy(_in_spreads(found.X)), block, None)
     found.at(order.numpy()).write(path, columns, block)
     return len(found.y)
