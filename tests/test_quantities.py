@@ -56,7 +56,7 @@ def cokriged(
 @pytest.mark.parametrize("quantities", [10_001, 10**9, 10**30])
 def test_a_trend_has_no_more_quantities_than_can_be(quantities: int) -> None:
     """As a folder of somebody else might say."""
-    with pytest.raises(InputError, match="more than 10,000 terms"):
+    with pytest.raises(InputError, match=r"more than 10,000 terms|below 2\*\*63"):
         cagp.Prior(cagp.Matern32(0.2), mean=ByQuantity(quantities), noise_variance=1.0).condition([[0.0, 0.0]], [1.0])
 
 

@@ -533,5 +533,5 @@ def test_info_says_whose_noise_is_another(tmp_path: Path) -> None:
     for name, each in {"one": None, "both": pattern}.items():
         replace(prior, noise_pattern=each).condition(X, np.sin(X[:, 0])).save(tmp_path / name)
         shown = " ".join(call("info", tmp_path / name).output.split())
-        assert "outliers 2 with more noise" in shown
+        assert "more for 2 outliers" in shown
         assert ("varies with the inputs, 0.01 … 0.04" in shown) == (each is not None)

@@ -361,7 +361,7 @@ def set_at(*path: Any) -> Any:
         (set_at("settings", "storage", "cloud"), "storage"),
         (
             set_at("prior", "mean", {"class": "Polynomial", "degree": 10**30, "columns": None, "coefficients": [1.0]}),
-            "at least",
+            r"below 2\*\*63",
         ),
         (set_at("about", "features", ["a"]), "features has 1 names"),
         (set_at("about", None), "about"),
