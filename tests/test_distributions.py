@@ -76,7 +76,14 @@ def test_the_same_version_and_address_everywhere() -> None:
     address = PROJECT["urls"]["Repository"]
     assert citation["repository-code"] == address
     assert all(url.startswith(address) for url in [*PROJECT["urls"].values(), *STUDIES["urls"].values()])
-    for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", ".github/ISSUE_TEMPLATE/config.yml", "recipe/recipe.yaml"):
+    for name in (
+        "SECURITY.md",
+        "CODE_OF_CONDUCT.md",
+        ".github/ISSUE_TEMPLATE/config.yml",
+        "recipe/recipe.yaml",
+        "docs/upgrading.md",
+        "docs/for-researchers.md",
+    ):
         assert set(re.findall(r"https://github\.com/[\w-]+/cagp\b", read(name))) == {address}, name
     recipe = yaml.safe_load(read("recipe/recipe.yaml"))
     assert recipe["context"]["version"] == cagp.__version__

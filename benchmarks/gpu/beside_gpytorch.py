@@ -117,7 +117,8 @@ def main() -> None:
         result = {
             "title": "cagp beside GPyTorch on one GPU",
             "command": "python benchmarks/gpu/beside_gpytorch.py --out benchmarks/results/gpu-gpytorch.json",
-            "machine": f"{torch.cuda.get_device_name() if cuda else 'CPU'}, torch {torch.__version__}",
+            "machine": f"{torch.cuda.get_device_name() if cuda else 'CPU'}, torch {torch.__version__}"
+            + time.strftime(", on %-d %B %Y"),
             "tables": tables,
         }
         arguments.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -290,7 +290,8 @@ def main() -> None:
             result = {
                 "title": "One GPU",
                 "command": "python benchmarks/gpu/performance.py DATA_FOLDER --out benchmarks/results/gpu.json",
-                "machine": f"{torch.cuda.get_device_name()}, torch {torch.__version__}",
+                "machine": f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+                + time.strftime(", on %-d %B %Y"),
                 "tables": list(tables.values()),
             }
             arguments.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
