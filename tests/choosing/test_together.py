@@ -88,6 +88,15 @@ def test_quantities_that_have_nothing_to_do_with_each_other_are_left_alone() -> 
     np.testing.assert_allclose(model.predict(X[:9]).mean[:, 1], same.predict(X[:9]).mean)
 
 
+def test_a_second_kernel_is_tried_where_the_first_promises_something() -> None:
+    X, _, Y = sparse(0.0)
+    quick = {name: value for name, value in QUICK.items() if name != "kernel"}
+    told = " ".join(cagp.fit(X, Y, **quick).story.split())
+    assert "Not tried, because the first kernel predicts no better together than each quantity does by itself" in told
+    asked = " ".join(cagp.fit(X, Y, together=True, **quick).story.split())
+    assert "short and long, together" in asked
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_what_is_asked_for_is_done(together: bool) -> None:
     X, _, Y = fields(40, 0.0)

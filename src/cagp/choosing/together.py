@@ -178,7 +178,7 @@ class _Comparison:
 
     def winner(self) -> QuantitiesModel:
         """What is taken: the best of the candidates where it pays, or each quantity by itself."""
-        task, tried, missing = self.task, list[_Candidate](), list[str]()
+        task, tried, missing, hopeless = self.task, list[_Candidate](), list[str](), list[str]()
         kinds, end = task.requests[0].kinds, task.started + _CANDIDATES * task.seconds
         kinds = kinds[:1] + ((SHORT_AND_LONG,) if self.options.kernel is None else kinds[1:])
         kernel = self._start()
@@ -186,6 +186,10 @@ class _Comparison:
             late = tried and clock.now() + tried[-1].seconds > end
             if task.interrupt.requested or late:
                 missing.append(kind)
+                continue
+            by_default = self.options.kernel is None and self.options.together is not True
+            if by_default and tried and self._relative(tried[0].scores)[0] >= 1:
+                hopeless.append(kind)
                 continue
             try:
                 tried.append(self._tried(kind, _as_kind(kernel, kind), end if tried else math.inf))
@@ -205,6 +209,8 @@ class _Comparison:
         table = tuple(Tried(name, *self._relative(scores), took, share) for name, scores, took, share in rows)
         want = "because the search was interrupted" if cut else "for want of time"
         untried = [f"Not tried, {want}: {', '.join(missing)}."] if missing else []
+        why_not = "because the first kernel predicts no better together than each quantity does by itself"
+        untried += [f"Not tried, {why_not}: {', '.join(hopeless)}."] if hopeless else []
         said = [_TRIED, table_of(table), *untried]
         if not taken:
             why = ["To model them together would not pay.", *self._compared(best.scores)]
