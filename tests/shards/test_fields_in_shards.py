@@ -195,7 +195,7 @@ def test_a_grid_is_predicted_block_by_block(
 
 
 # of format 3, which is what xarray writes by itself, and of texts in it
-@pytest.mark.filterwarnings("ignore:Consolidated metadata", "ignore:The codec `vlen-utf8`")
+@pytest.mark.filterwarnings("ignore:Consolidated metadata", "ignore:The (codec|dtype) `")
 @pytest.mark.parametrize("version", [2, 3])
 def test_coordinates_may_be_lazy_and_of_any_store(version: int, model: ShardedModel, tmp_path: Path) -> None:
     lat, lon = np.meshgrid(np.linspace(50, -50, 9), np.linspace(10, 60, 7), indexing="ij")
