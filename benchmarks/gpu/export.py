@@ -14,6 +14,8 @@ from cagp import datasets
 
 
 def main() -> None:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        raise SystemExit(__doc__)
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     era5 = datasets.era5()
