@@ -24,7 +24,7 @@ from cagp.shards import ShardedModel, Store, fit, fitting, writing
 from cagp.shards.fitting import working_set
 from cagp.shards.sources import Part
 from cagp.shards.work import Workers
-from cagp.shards.writing import write
+from cagp.shards.writing import _in_spreads, write
 from cagp.support import progress
 from cagp.support.atomic_files import write_atomically
 
@@ -564,3 +564,13 @@ def test_many_observations_are_predicted_as_in_memory(
     store = write(source, "z", tmp_path / "store", HERE, tile=200_000)
     found = ShardedModel.of(prior.condition(X[:200], y[:200], NEAR), store, HERE)
     agree(found.predict(test), prior.condition(X, y, NEAR).predict(test))
+
+
+def test_coordinates_whose_squares_are_no_numbers_are_cut_by_their_spread() -> None:
+    X = np.random.default_rng(0).random((50, 3))
+    X[:, 2] = 7.0  # all the same
+    wanted = X / np.where(np.ptp(X, axis=0) > 0, X.std(axis=0), 1.0)
+    for unit in (1.0, 1e200, 1e-200):
+        found = _in_spreads(X * [unit, 1.0, 1.0])
+        assert_allclose(found[:, :2], wanted[:, :2], rtol=1e-12)
+        assert np.ptp(found[:, 2]) == 0

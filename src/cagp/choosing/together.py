@@ -181,15 +181,14 @@ class _Comparison:
         task, tried, missing, hopeless = self.task, list[_Candidate](), list[str](), list[str]()
         kinds, end = task.requests[0].kinds, task.started + _CANDIDATES * task.seconds
         kinds = kinds[:1] + ((SHORT_AND_LONG,) if self.options.kernel is None else kinds[1:])
-        kernel = self._start()
+        kernel, by_default = self._start(), self.options.kernel is None and self.options.together is not True
         for kind in kinds:
+            if by_default and tried and self._relative(tried[0].scores)[0] >= 1:
+                hopeless.append(kind)
+                continue
             late = tried and clock.now() + tried[-1].seconds > end
             if task.interrupt.requested or late:
                 missing.append(kind)
-                continue
-            by_default = self.options.kernel is None and self.options.together is not True
-            if by_default and tried and self._relative(tried[0].scores)[0] >= 1:
-                hopeless.append(kind)
                 continue
             try:
                 tried.append(self._tried(kind, _as_kind(kernel, kind), end if tried else math.inf))
