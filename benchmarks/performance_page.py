@@ -7,9 +7,10 @@ Each file holds one section of the page, in this form:
      "machine": "on what, with which versions",
      "tables": [{"caption": "…", "columns": ["…", …], "rows": [["…", …], …], "notes": "…"}]}
 
-All cells are text, as they are to appear. Sections come in the order of ``FIRST``, then by file name.
+All cells are text, as they are to appear. The page has the tables that ``SHOWN`` names, in its order; with ``--all``
+it has all others, too, then by file name.
 
-    python benchmarks/performance_page.py [--results FOLDER] [--page FILE]
+    python benchmarks/performance_page.py [--results FOLDER] [--page FILE] [--all]
 """
 
 from __future__ import annotations
@@ -21,26 +22,23 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-FIRST = (
-    "cpu-ten_million",
-    "cpu-same_prediction",
-    "cpu-time_to_accuracy",
-    "cpu-latency",
-    "gpu-gpytorch",
-    "cpu-beside_a_busy_process",
-    "cpu-growth",
-    "cpu-growing",
-    "cpu-auto",
-    "cpu-neighbours",
-    "cpu-gauss_seidel",
-    "cpu-likelihood",
-    "cpu-sbc",
-)
+SHOWN: dict[str, tuple[int, ...]] = {
+    "cpu-ten_million": (0,),
+    "cpu-same_prediction": (0,),
+    "cpu-time_to_accuracy": (0,),
+    "cpu-latency": (0, 1, 2),
+    "gpu-gpytorch": (0,),
+    "cpu-growth": (0, 1),
+    "cpu-auto": (0,),
+    "cpu-gauss_seidel": (1, 2),
+    "gpu": (2, 3, 4),
+}
+"""Files of results, and which of their tables users decide by: the others are about how near a step is to its floor."""
 HEAD = """# Performance
 
-First what a user waits for, then how far single steps are from what the machine can do. The command of each section
-measures it again; `make bench` measures all that needs no GPU and rewrites this page. Contenders were timed in the same
-run on the same machine, so ratios mean more than seconds.
+How long users wait. The command of each section measures it again; `make bench` measures all that needs no GPU and
+rewrites this page. All rows of a table are of the same run, so ratios mean more than seconds. How near single steps are
+to what the machine can do is written by `python benchmarks/performance_page.py --all --page FILE`.
 
 Where a section names no machine it is this one: {machine}.
 """
@@ -50,7 +48,8 @@ def section(result: dict[str, Any], usual: str) -> str:
     """One file of results as a section of the page; the usual machine is not named again."""
     parts = [f"## {result['title']}", f"    {result['command']}"]
     if result["machine"] != usual:
-        parts.insert(1, f"{result['machine']}.")
+        same, _, date = result["machine"].rpartition(", on ")
+        parts.insert(1, f"On {date}." if same == usual.rpartition(", on ")[0] else f"{result['machine']}.")
     for table in result["tables"]:
         columns = table["columns"]
         if any(len(row) != len(columns) for row in table["rows"]):
@@ -65,12 +64,16 @@ def section(result: dict[str, Any], usual: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def page(results: Path) -> str:
-    """The whole page."""
+def page(results: Path, whole: bool = False) -> str:
+    """The page, with all tables where it is ``whole``."""
+    order = list(SHOWN)
     files = sorted(
-        results.glob("*.json"), key=lambda f: (FIRST.index(f.stem) if f.stem in FIRST else len(FIRST), f.stem)
+        results.glob("*.json"), key=lambda f: (order.index(f.stem) if f.stem in SHOWN else len(order), f.stem)
     )
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in files if whole or file.stem in SHOWN]
+    if not whole:
+        for file, result in zip((file for file in files if file.stem in SHOWN), found, strict=True):
+            result["tables"] = [result["tables"][i] for i in SHOWN[file.stem]]
     usual = Counter(result["machine"] for result in found).most_common(1)[0][0]
     return "\n".join([HEAD.format(machine=usual), *(section(result, usual) for result in found)])
 
@@ -79,8 +82,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
+    parser.add_argument("--all", action="store_true", help="all tables, also those that no user decides by")
     arguments = parser.parse_args()
-    arguments.page.write_text(page(arguments.results), encoding="utf-8")
+    arguments.page.write_text(page(arguments.results, arguments.all), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def test_a_benchmark_runs_and_its_tables_reach_the_page(script: str, tmp_path: P
     result = json.loads(file.read_text(encoding="utf-8"))
     assert file.name == f"cpu-{script}.json"
     assert result["tables"]
-    run("performance_page", "--results", str(tmp_path), "--page", str(tmp_path / "page.md"))
+    run("performance_page", "--all", "--results", str(tmp_path), "--page", str(tmp_path / "page.md"))
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     for table in result["tables"]:
         assert table["caption"] in printed
@@ -90,4 +90,4 @@ def test_a_crooked_table_is_refused(tmp_path: Path) -> None:
     result = {"title": "t", "command": "c", "machine": "m", "tables": [table]}
     (tmp_path / "x.json").write_text(json.dumps(result))
     with pytest.raises(AssertionError, match="does not have 2 cells"):
-        run("performance_page", "--results", str(tmp_path), "--page", str(tmp_path / "page.md"))
+        run("performance_page", "--all", "--results", str(tmp_path), "--page", str(tmp_path / "page.md"))

@@ -206,15 +206,15 @@ CONTENDERS = (
         "GPyTorch, exact by conjugate gradients",
         "gpytorch",
         by_conjugate_gradients,
-        f"{_SAME} The same with its default settings, which take conjugate gradients beyond 800 points.",
+        f"{_SAME} The same with its default settings.",
     ),
     Contender(
         "gpytorch-svgp",
         "GPyTorch, SVGP",
         "gpytorch",
         svgp,
-        f"{_SAME} {INDUCING} inducing points, batches of {BATCH:,}, {SVGP_STEPS:,} Adam steps with rate 0.01. "
-        "Its example takes 1,360 steps, four epochs of its data.",
+        f"{_SAME} {INDUCING} inducing points, batches of {BATCH:,}, {SVGP_STEPS:,} Adam steps with rate 0.01; its "
+        "example takes 1,360.",
         warm_up=functools.partial(svgp, total=3),
     ),
     Contender(
@@ -222,10 +222,9 @@ CONTENDERS = (
         "GPyTorch, VNNGP",
         "gpytorch",
         vnngp,
-        f"{_SAME} Inducing points at all observations, {VNNGP_NEIGHBOURS} neighbours, batches of {VNNGP_BATCH}, "
-        f"{VNNGP_EPOCHS} epochs or {VNNGP_STEPS:,} steps, whichever is more, with rate 0.01. Its example has "
-        "256 neighbours, which take longer. On the fields it has not converged after so few steps. Batches and steps "
-        "were chosen with test scores in sight, for the better.",
+        f"{_SAME} {VNNGP_NEIGHBOURS} neighbours (its example: 256, which take longer), batches of {VNNGP_BATCH}, "
+        f"{VNNGP_EPOCHS} epochs or at least {VNNGP_STEPS:,} steps with rate 0.01, after which it has not converged on "
+        "the fields. Batches and steps were chosen with test scores in sight, for the better.",
         warm_up=functools.partial(vnngp, least=3),
     ),
 )

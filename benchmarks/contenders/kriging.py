@@ -130,8 +130,8 @@ def xarray_spatial(X: np.ndarray, y: np.ndarray) -> Predict:
     return predict
 
 
-_WINDOW = f"Ordinary kriging in a moving window of the {NEIGHBOURS} nearest points."
-_SOME = f"The experimental variogram has {LAGS} bins and at most {PAIRS_OF:,} observations, taken at random."
+_WINDOW = f"Ordinary kriging with the {NEIGHBOURS} nearest points."
+_SOME = f"The variogram has {LAGS} bins, of at most {PAIRS_OF:,} observations."
 
 CONTENDERS = (
     Contender(
@@ -139,9 +139,8 @@ CONTENDERS = (
         "PyKrige, moving window",
         "PyKrige",
         pykrige,
-        f"{_WINDOW} It has no Matérn model: of spherical, exponential and gaussian the one that fits the "
-        f"variogram of 2,000 observations best, in {PYKRIGE_LAGS} bins instead of its default of 6; this number was "
-        "chosen with test scores in sight, for the better.",
+        f"{_WINDOW} Of spherical, exponential and gaussian the one that fits the variogram of 2,000 observations best, "
+        f"in {PYKRIGE_LAGS} bins instead of 6, which was chosen with test scores in sight, for the better.",
         kinds=(FIELD,),
     ),
     Contender(
@@ -149,8 +148,8 @@ CONTENDERS = (
         "GSTools",
         "gstools",
         gstools,
-        f"Ordinary kriging with all points. Matérn, with the smoothness fitted. {_SOME} The matrix is inverted, "
-        "not pseudo-inverted (its default), which takes much longer; with its Rust core.",
+        f"All points, Matérn with the smoothness fitted. {_SOME} The matrix is inverted, not pseudo-inverted as by "
+        "default, which takes much longer; with its Rust core.",
         kinds=(FIELD,),
     ),
     Contender(
@@ -158,7 +157,7 @@ CONTENDERS = (
         "gstlearn, moving window",
         "gstlearn",
         gstlearn,
-        f"{_WINDOW} Nugget and Matérn, with the smoothness fitted. {_SOME}",
+        f"{_WINDOW} Matérn with the smoothness fitted. {_SOME}",
         kinds=(FIELD,),
     ),
     Contender(
@@ -166,7 +165,7 @@ CONTENDERS = (
         "gstlearn, likelihood",
         "gstlearn",
         functools.partial(gstlearn, likelihood=True),
-        f"The same, and from there its likelihood by Vecchia's approximation with {NEIGHBOURS} neighbours.",
+        f"The same, then its Vecchia likelihood with {NEIGHBOURS} neighbours.",
         kinds=(FIELD,),
     ),
     Contender(
@@ -174,8 +173,7 @@ CONTENDERS = (
         "xarray-spatial",
         "xarray-spatial",
         xarray_spatial,
-        "Ordinary kriging with all points; its default variogram, spherical in 15 bins over half the largest distance. "
-        "It fits and predicts in one call, whose time is that of the prediction.",
+        "All points, its default spherical variogram. It fits and predicts in one call.",
         kinds=(FIELD,),
     ),
 )

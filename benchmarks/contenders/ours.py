@@ -87,8 +87,7 @@ CONTENDERS = (
         "cagp, one kernel",
         "cagp",
         one_kernel,
-        "`cagp.fit` with Matérn 3/2, a constant trend, and no mixture, integration over hyperparameters, "
-        "recalibration or transform: the model that most of the others fit.",
+        "`cagp.fit` with Matérn 3/2, a constant trend and nothing else: the model that most of the others fit.",
         **_WARM,
     ),
     Contender(
@@ -96,8 +95,7 @@ CONTENDERS = (
         "the true parameters",
         "cagp",
         true_parameters,
-        "Not a contender: the parameters that the field was drawn with, and `cagp.NearestNeighbours(200)`; up to "
-        "chance no CRPS can be lower.",
+        "No contender: the field's own parameters, and 200 neighbours. Up to chance no CRPS can be lower.",
         kinds=(FIELD,),
     ),
 )

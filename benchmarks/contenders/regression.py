@@ -108,15 +108,14 @@ CONTENDERS = (
         "GPBoost, Vecchia",
         "gpboost",
         gpboost,
-        "Matérn 3/2, an intercept, its default optimiser and numbers of neighbours; `matern_space_time` for the "
-        "field at ten times.",
+        "Matérn 3/2, an intercept, its defaults; `matern_space_time` for the field at ten times.",
     ),
     Contender(
         "gpboost-vif",
         "GPBoost, VIF",
         "gpboost",
         functools.partial(gpboost, approximation="vif"),
-        'The same with `gp_approx="vif"`, its 200 inducing points and 30 neighbours.',
+        'The same with `gp_approx="vif"`: 200 inducing points and 30 neighbours.',
         warm_up=gpboost,  # 200 inducing points are more than the small problem has rows
     ),
     Contender(
@@ -124,7 +123,7 @@ CONTENDERS = (
         "GPBoost, Gneiting",
         "gpboost",
         functools.partial(gpboost, kernel="space_time_gneiting"),
-        "The same as the first with `space_time_gneiting`, whose seven parameters are estimated.",
+        "The same as the first with `space_time_gneiting`.",
         kinds=(SPACE_TIME,),
         warm_up=gpboost,
     ),
@@ -133,15 +132,13 @@ CONTENDERS = (
         "MuyGPyS",
         "MuyGPyS",
         muygps,
-        "Matérn 3/2, 30 exact neighbours, a batch of 500 points, leave-one-out likelihood by L-BFGS-B for "
-        "lengthscales and noise, then its analytic scale; standardised data.",
+        "Matérn 3/2, 30 exact neighbours, leave-one-out likelihood of a batch of 500 points; standardised data.",
     ),
     Contender(
         "scikit-learn",
         "scikit-learn, exact",
         "scikit-learn",
         scikit_learn,
-        "`GaussianProcessRegressor` with Matérn 3/2 and a `WhiteKernel`, its default optimiser without restarts; "
-        "standardised data.",
+        "`GaussianProcessRegressor` with Matérn 3/2 and a `WhiteKernel`, no restarts; standardised data.",
     ),
 )

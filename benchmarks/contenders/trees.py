@@ -62,8 +62,7 @@ CONTENDERS = (
         "scikit-learn, boosted trees",
         "scikit-learn",
         boosted,
-        f"`HistGradientBoostingRegressor`, {len(QUANTILES)} models with quantile losses and one with squared errors, "
-        "stopped early.",
+        f"`HistGradientBoostingRegressor`, {len(QUANTILES)} models of quantiles and one of the mean, stopped early.",
         kinds=(TABLE,),
     ),
     Contender(
@@ -71,8 +70,7 @@ CONTENDERS = (
         "MAPIE around boosted trees",
         "MAPIE",
         conformal,
-        f"`ConformalizedQuantileRegressor` at {len(CENTRAL)} levels, around the same trees; a quarter of the rows "
-        "conformalises.",
+        f"`ConformalizedQuantileRegressor` at {len(CENTRAL)} levels; a quarter of the rows conformalises.",
         kinds=(TABLE,),
         warm_up_rows=400,  # of 100 rows a quarter is too few for an interval of 95%
     ),
