@@ -19,9 +19,8 @@ import pandas as pd
 
 from cagp_studies import STUDIES, load_all, run_study
 from cagp_studies.markdown import between_marks, table
-from cagp_studies.scoreboard_results import beside_others, findings, predictors, protocol, remarks, scores, verdicts
+from cagp_studies.scoreboard_results import findings, protocol, remarks, scores
 from cagp_studies.scoreboard_sets import SETS
-from cagp_studies.study import Comparison
 
 HERE = Path(__file__).parent
 RESULTS, PAGE, FIGURE = HERE / "scoreboard.json", HERE / "scoreboard.md", HERE / "figures" / "scoreboard.png"
@@ -51,17 +50,22 @@ def parts(found: Found) -> dict[str, str]:
     """What stands between the marks of the page."""
     own = fits(found)
     return {
-        "setting": _setting(own, found["environments"]),
-        "scores": _shown(scores(own, whole=True)),
+        "setting": " ".join([_setting(own, found["environments"]), *_exceptions(own)]),
+        "scores": _scores(own),
         "findings": "\n".join(f"- {line}" for line in findings(own)),
-        "others": _shown(beside_others(verdicts(own))),
-        "predictors": _shown(predictors(own)),
-        "remarks": "\n".join(f"- {line}" for line in remarks(own, tuple(SETS), whole=True)),
     }
 
 
-def _shown(comparison: Comparison) -> str:
-    return table(comparison.columns, comparison.rows)
+def _exceptions(own: pd.DataFrame) -> list[str]:
+    """Sets that are missing, and fits beyond the default budget."""
+    return [line for line in remarks(own, tuple(SETS), whole=True) if line.startswith(("More seconds", "Not run"))]
+
+
+def _scores(own: pd.DataFrame) -> str:
+    """The columns that decide; the report of the study has all."""
+    whole = scores(own, whole=True)
+    kept = [i for i, name in enumerate(whole.columns) if name not in ("parts", "NLL", "interval score, 95%")]
+    return table([whole.columns[i] for i in kept], [[row[i] for i in kept] for row in whole.rows])
 
 
 def _setting(own: pd.DataFrame, environments: list[dict[str, str]]) -> str:
@@ -70,7 +74,11 @@ def _setting(own: pd.DataFrame, environments: list[dict[str, str]]) -> str:
         for each in environments
     ]
     dates = " to ".join(sorted({own["date"].dropna().min(), own["date"].dropna().max()}))
-    return f"**Protocol `{protocol(own)}`**, measured {dates} with {'; '.join(machines)}."
+    minutes = own["processor"].sum() / 60
+    return (
+        f"**Protocol `{protocol(own)}`**, measured {dates} with {'; '.join(machines)}: {minutes:.0f} minutes of the "
+        "processor for all of it."
+    )
 
 
 def main() -> None:

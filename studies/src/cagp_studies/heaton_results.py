@@ -42,11 +42,10 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str, str, str, str, str]]] = {
 
 SOURCES = (
     f"(1) {CITATION}. A dash: we repeat no number here that we could not check.",
-    f"(2) The script of the organisers with the times that they measured, Code/GetResults/GetResults.R ({REPOSITORY}); "
-    "on their machine, with different numbers of cores for different methods.",
+    f"(2) The organisers' script, Code/GetResults/GetResults.R ({REPOSITORY}); on their machine, with different "
+    "numbers of cores for different methods, and so no ranking.",
     "(3) The likelihood of all observations maximised in 366 s, predictions in 9 s; not part of the competition.",
-    "(4) Scored by others, by the command line with its defaults, before anybody who worked on cagp had these data. "
-    "Every other row of cagp has them at hand.",
+    "(4) Scored by others, with the defaults, before anybody who worked on cagp had these data.",
 )
 
 TRUTH = ("the truth", "Matern12(lengthscale=1.333, variance=16.41)", "Constant(44.49)", "0.05")
