@@ -118,10 +118,10 @@ def findings(found: Found) -> str:
     own = found["fields"][SIMULATED]
     facts = own["facts"]
     best = min(PUBLISHED[SIMULATED], key=lambda row: float(row[2]))
-    change = facts["rmse"] / float(best[2]) - 1
+    change, promised = facts["rmse"] / float(best[2]) - 1, float(own["candidates"]["rows"][0][1])
     return (
-        f"The RMSE is {abs(change):.0%} {'below' if change < 0 else 'above'} the best published one. 50% intervals hold "
-        f"{facts['holds_50']:.1%}. Left-out observations promised a CRPS of {float(own['candidates']['rows'][0][1]):.3f}."
+        f"The RMSE is {abs(change):.0%} {'below' if change < 0 else 'above'} the best published one. 50% intervals "
+        f"hold {facts['holds_50']:.1%}. Left-out observations promised a CRPS of {promised:.3f}."
     )
 
 
