@@ -8,7 +8,7 @@ import torch
 
 import cagp
 from cagp.left_out import MANY, Gaps, Geometry, leave_out, leave_out_gaps, matching
-from cagp.recalibration import in_whole_gaps
+from cagp.recalibration import WholeGaps
 from cagp.recalibration.diagnosis import diagnose, from_gap_to_gap
 
 NOISE = 0.05
@@ -155,7 +155,7 @@ def test_where_there_is_no_room_for_a_gap_there_is_none() -> None:
     assert leave_out_gaps(model, torch.from_numpy(np.vstack([like, like + 1000])), 0) is not None
     assert leave_out_gaps(model, torch.from_numpy(X[:50] + 1e-9), 0) is None  # each lies alone
     alone = np.random.default_rng(0).random((40, 2)) * 300 + 1000  # wider than all of the data
-    assert in_whole_gaps(model, None, torch.from_numpy(alone), 0) is None
+    assert WholeGaps.like(model, torch.from_numpy(alone), 0) is None
 
 
 def test_the_story_tells_it() -> None:

@@ -128,14 +128,19 @@ def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> S
     values = vector(truth, "truth", size=len(predicted))
     mu, sigma, pit = (vector(each, "values") for each in (predicted.mean, predicted.std, predicted.cdf(values)))
     density = array(predicted.log_density(values))  # −∞ where no observation can be
-    p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    quantiles = zip(p, array(predicted.quantile(p)).T, strict=True)
-    pinball = [np.mean(((values < q) - each) * (q - values)) for each, q in quantiles if np.isfinite(q).all()]
-    crps = 2 * np.mean(pinball) if pinball else np.inf
+    crps = each_crps(predicted, values).mean()
     lower, upper = (array(end) for end in predicted.interval(level))
     interval = _interval_score(values, lower, upper, level) if np.isfinite(upper - lower).all() else np.inf
     scores = (float(each) for each in (-density.mean(), crps, interval, (upper - lower).mean()))
     return Scores(of, level, values - mu, sigma, pit, *scores)
+
+
+def each_crps(predicted: Prediction, truth: np.ndarray) -> np.ndarray:
+    """The CRPS of each prediction, of any shape, from quantiles, without levels where one is infinite: (T,)."""
+    p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    quantiles = [(each, q) for each, q in zip(p, array(predicted.quantile(p)).T, strict=True) if np.isfinite(q).all()]
+    total = sum((((truth < q) - each) * (q - truth) for each, q in quantiles), start=np.zeros(len(truth)))
+    return 2 * total / len(quantiles) if quantiles else np.full(len(truth), np.inf)
 
 
 def _interval_score(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, level: float) -> float:

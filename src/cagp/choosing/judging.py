@@ -9,14 +9,13 @@ from ..calibration import evaluate
 from ..left_out import FEWEST, LeftOut, leave_out, who_judges
 from ..model import Model
 from ..predicting.distributions import reach_of
-from ..recalibration import Recalibration
+from ..recalibration import Margins, WholeGaps
 from ..recalibration.diagnosis import LEFT_OUT, diagnose, from_gap_to_gap
 from ..recalibration.learning import (
     GROUPS,
     MISTAKEN,
     as_new,
     cross_adjustment,
-    in_whole_gaps,
     learn,
     learned_from,
     ordinary,
@@ -96,24 +95,26 @@ def judged(
         said += f" {below:.0%} of these 95% intervals begin below 0, where no observation lies; transforms end there."
     if most is not None and most < enough:
         said += f" To end in time only {most:,} observations were left out for this."
+    whole = None if test is None else WholeGaps.like(by, test, seed)
     if recalibrate is True or not diagnosis.right or local:
         if recalibrate is not True and (harm := _harm(by, seen, seed)):
             return model, f"{said} {harm}"
         n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
         learned = learn(by, None, min(n, most or n), seed, progress, seen, bands)
+        if recalibrate is not True and whole is not None and (idle := whole.no_better(learned)):
+            return model, f"{said} {idle} {_differs(whole, None)}".strip()
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
-        return model.replace(margins=learned), f"{said} {_differs(by, learned, test, seed)}".strip()
-    differs = _differs(by, None, test, seed)
+        return model.replace(margins=learned), f"{said} {_differs(whole, learned)}".strip()
+    differs = _differs(whole, None)
     if diagnosis.suspicious:
         doubt = "Some of this is outside of what chance explains, but no test rejects the error bars"
         return model, f"{said} {doubt}: they stay as they are under the prior. {differs}".strip()
     return model, f"{said} The error bars hold and stay as they are under the prior. {differs}".strip()
 
 
-def _differs(by: Model, learned: Recalibration | None, test: torch.Tensor | None, seed: int) -> str:
-    """How much coverage differs from gap to gap, where points ``test`` (T, p) to be predicted lie in gaps."""
-    whole = None if test is None else in_whole_gaps(by, learned, test, seed)
-    return "" if whole is None else from_gap_to_gap(*whole, LEFT_OUT)
+def _differs(whole: WholeGaps | None, margins: Margins | None) -> str:
+    """How much coverage differs from gap to gap with these error bars, where points to be predicted lie in gaps."""
+    return "" if whole is None else from_gap_to_gap(*whole.scores(margins), LEFT_OUT)
 
 
 def _harm(model: Model, seen: LeftOut, seed: int) -> str:

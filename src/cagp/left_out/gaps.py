@@ -103,6 +103,10 @@ class Gaps:
         between = np.square(np.bincount(self.number, apart)).sum() * self.alike / max(self.alike - 1, 1e-9)
         return float(min(n, max(1.0, n * np.square(apart).sum() / between))) if between > 0 else float(n)
 
+    def standard_error(self, values: np.ndarray) -> float:
+        """That of the mean of ``values`` (n,)."""
+        return float(values.std() / self.worth(values) ** 0.5)
+
     def shares(self, inside: np.ndarray) -> np.ndarray:
         """Which share is ``inside`` (n,) in each of those gaps that have many points."""
         return np.asarray((np.bincount(self.number, inside) / self.sizes)[self.sizes >= MANY])

@@ -32,7 +32,7 @@ _SUBSET, _NEAR = 4096, 128  # of so many training points so many are near a poin
 _ASIDE = 0.5  # a counterpart is no further from where it should be than this part of the offset
 _INSIDE = 0.8  # and no nearer than this part of how far the nearest neighbour of the point is
 _ENOUGH, _ENOUGH_AROUND = 0.7, 0.3  # the share of neighbours that need a counterpart; around a gap on any side
-_GAPS, _EACH = 40, 25  # so many whole gaps are left out, at so many points each
+_GAPS, _EACH = 100, 25  # so many whole gaps are left out, at so many points each
 _MOST = 0.5  # the share of these that have an observation where they would be
 _PROBED, _PROMISING = 64, 0.05  # where of so many points a smaller share has counterparts, no others are tried
 

@@ -5,7 +5,6 @@ from .learning import (
     GROUPS,
     brought_up_to_date,
     cross_recalibrated,
-    in_whole_gaps,
     learn,
     learned_from,
     learned_in_seconds,
@@ -13,6 +12,7 @@ from .learning import (
 )
 from .margins import Margins, PlacedMargins
 from .recalibrated import Recalibration
+from .whole_gaps import WholeGaps
 
 __all__ = [
     "GROUPS",
@@ -20,9 +20,9 @@ __all__ = [
     "Margins",
     "PlacedMargins",
     "Recalibration",
+    "WholeGaps",
     "brought_up_to_date",
     "cross_recalibrated",
-    "in_whole_gaps",
     "jackknife_interval",
     "learn",
     "learned_from",

@@ -15,13 +15,11 @@ from ..left_out import (
     MISSED,
     NEAR,
     STANDING_IN,
-    Gaps,
     Geometry,
     LeftOut,
     Mixture,
     heaviest,
     leave_out,
-    leave_out_gaps,
     matching,
     stand_ins_for,
 )
@@ -149,14 +147,14 @@ def ordinary(found: LeftOut, mixture: Mixture) -> LeftOut:
     hold the rest, others that were taken for outliers among them.
     """
     found = as_new(found, mixture)
-    usual = _usual(found, mixture)
-    if usual.all() or not usual.any():
+    kept = usual(found, mixture)
+    if kept.all() or not kept.any():
         return found
-    how = f"{found.how} {int((~usual).sum()):,} of them, outliers more than {MISTAKEN:g} standard deviations out, are "
-    return replace(found.some(usual), how=f"{how}not in the result.")
+    how = f"{found.how} {int((~kept).sum()):,} of them, outliers more than {MISTAKEN:g} standard deviations out, are "
+    return replace(found.some(kept), how=f"{how}not in the result.")
 
 
-def _usual(found: LeftOut, mixture: Mixture) -> np.ndarray:
+def usual(found: LeftOut, mixture: Mixture) -> np.ndarray:
     """Which observations (n,), predicted like new ones, are no outliers that are mistakes."""
     return ~(np.isin(found.index, mixture.components[0].prior.outliers) & (np.abs(found.z) > MISTAKEN))
 
@@ -189,24 +187,6 @@ def cross_recalibrated(found: LeftOut, component: Conditioned, seed: int) -> Pre
     ``component`` is the one whose data were left out.
     """
     return replace(found, guarantee=EMPIRICAL).reshaped(cross_adjustment(found, component, seed).reshape)
-
-
-def in_whole_gaps(
-    mixture: Mixture, margins: Margins | None, like: torch.Tensor, seed: int
-) -> tuple[np.ndarray, Gaps] | None:
-    """The normal scores (n,) of what was observed in whole gaps like those of points ``like`` (T, p), left out together
-    and predicted with the error bars that ``margins`` make, if they are a recalibration; and which gap each is from.
-    """
-    left_out, component = leave_out_gaps(mixture, like, seed), mixture.components[0]
-    if left_out is None:
-        return None
-    found, gaps = as_new(left_out[0], mixture), left_out[1]
-    usual = _usual(found, mixture)
-    found, gaps, reshape = found.some(usual), gaps.some(usual), None
-    if isinstance(margins, Recalibration):
-        X, distance = (torch.from_numpy(each).to(component.device) for each in (found.X, found.distance))
-        reshape = margins.around(component).adjustment(X, distance).reshape
-    return np.asarray(found.reshaped(reshape).normal_score(found.y)), gaps
 
 
 def cross_adjustment(found: LeftOut, component: Conditioned, seed: int) -> Adjustment:

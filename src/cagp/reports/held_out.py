@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..left_out import FEWEST, Correlation, Gaps, Geometry, LeftOut, affordable, correlation_of, left_out
 from ..model import Model
 from ..prediction import Prediction
-from ..recalibration import GROUPS, Conformal, cross_recalibrated, in_whole_gaps, learn, ordinary
+from ..recalibration import GROUPS, Conformal, WholeGaps, cross_recalibrated, learn, ordinary
 from ..recalibration.diagnosis import Diagnosis, bounded, diagnose, from_gap_to_gap
 from ..support.convert import array
 from .inputs import HoldoutData, ReportInputs, seconds, working
@@ -169,7 +169,8 @@ def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> Bef
     """Left-out training data, which recalibrate one another where there are enough of them."""
     found, recalibrated = leave_out(model, like, seed), model.margins is not None
     before = left_out_data(model, found)
-    whole = None if like is None else in_whole_gaps(model, model.margins, like, seed)
+    gaps = None if like is None else WholeGaps.like(model, like, seed)
+    whole = None if gaps is None else gaps.scores(model.margins)
     before = before if recalibrated else replace(before, whole=whole)
     if len(found) < (_POSSIBLE if recalibrated else _WORTH_TRYING):
         few = f"{len(found)} left-out observations are too few to recalibrate one another"
