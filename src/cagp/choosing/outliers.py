@@ -14,6 +14,7 @@ import torch
 from scipy.linalg import qr
 from scipy.special import ndtr
 
+from ..calibration.scores import each_crps
 from ..left_out import leave_out
 from ..model import Model
 from ..predicting.conditioned import Conditioned
@@ -116,10 +117,7 @@ def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCan
     that had no part in calling outliers.
     """
     size, models = len(search.y), [search.model_of(each) for each in (plain, robust)]
-    groups = np.array_split(np.random.default_rng(search.seed).permutation(size), _GROUPS)
-    groups = [each[~np.isin(each, _of_the_trend(models[0]))] for each in groups]
-    scores = [_held_out_crps(search, models, group) for group in (groups if size <= _EVERYONE else groups[:1])]
-    before, after = np.concatenate(scores, axis=1)
+    before, after = (np.concatenate(each) for each in zip(*_held_out(search, models), strict=True))
     rows = robust.prior.outliers
     named = ", ".join(map(str, rows[:_NAMED])) + (", …" if len(rows) > _NAMED else "")
     which = f"{len(rows):,} of {size:,} observations lie" if len(rows) > 1 else f"1 of {size:,} observations lies"
@@ -141,6 +139,27 @@ def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCan
     )
 
 
+def exceptions_or_transform(robust: CandidateSearch, transformed: CandidateSearch) -> tuple[np.ndarray, np.ndarray]:
+    """The CRPS (n,) of observations that had no part in calling outliers, on their own scale: with a noise of their own
+    for outliers, and ``transformed``, where nothing is one.
+    """
+    each = [search.model_of(search.fits[0]) for search in (robust, transformed)]
+    models = [each[0], each[1].replace(transform=transformed.transform)]
+    exceptions, transform = (np.concatenate(found) for found in zip(*_held_out(robust, models), strict=True))
+    return exceptions, transform
+
+
+def _held_out(search: CandidateSearch, models: list[Model]) -> list[list[np.ndarray]]:
+    """For each group of observations, (m,), their CRPS by each of the models, made of the others alone."""
+    size = len(search.y)
+    groups = np.array_split(np.random.default_rng(search.seed).permutation(size), _GROUPS)
+    groups = [each[~np.isin(each, _of_the_trend(models[0]))] for each in groups]
+    return [
+        [_held_out_crps(search, model, group) for model in models]
+        for group in (groups if size <= _EVERYONE else groups[:1])
+    ]
+
+
 def _of_the_trend(model: Model) -> np.ndarray:
     """Observations that determine a trend by themselves: the others can be left out in groups of any kind."""
     basis = model.components[0].basis
@@ -150,19 +169,19 @@ def _of_the_trend(model: Model) -> np.ndarray:
     return np.asarray(qr(H.T, mode="r", pivoting=True)[1][: H.shape[1]])
 
 
-def _held_out_crps(search: CandidateSearch, models: list[Model], group: np.ndarray) -> np.ndarray:
-    """The CRPS of a ``group`` (m,) of observations, predicted from the others without and with outliers, (2, m)."""
-    kept, found = np.setdiff1d(np.arange(len(search.y)), group), []
-    for model in models:
-        part = model.components[0].rebuilt(kept)
-        if part.prior.noise_factors is not None:
-            errors, factors = _Errors.of(_alone(model, part), np.arange(len(kept))), np.ones(len(kept))
-            called = errors.outlying(len(kept))
-            factors[called] = errors.factors(called)
-            part = part.with_prior(replace(part.prior, noise_factors=factors))
-        predicted = _alone(model, part).predict(search.X[group], progress=False).observed()
-        found.append(normal_crps(search.y[group] - np.asarray(predicted.mean), np.asarray(predicted.std)))
-    return np.stack(found)
+def _held_out_crps(search: CandidateSearch, model: Model, group: np.ndarray) -> np.ndarray:
+    """The CRPS (m,) of a ``group`` of observations, predicted from the others, among which outliers are called anew."""
+    kept = np.setdiff1d(np.arange(len(search.y)), group)
+    part = model.components[0].rebuilt(kept)
+    if part.prior.noise_factors is not None:
+        errors, factors = _Errors.of(_alone(model, part), np.arange(len(kept))), np.ones(len(kept))
+        called = errors.outlying(len(kept))
+        factors[called] = errors.factors(called)
+        part = part.with_prior(replace(part.prior, noise_factors=factors))
+    predicted = _alone(model, part).predict(search.X[group], progress=False).observed()
+    if model.transform is not None:
+        return each_crps(predicted, search.y[group])
+    return normal_crps(search.y[group] - np.asarray(predicted.mean), np.asarray(predicted.std))
 
 
 def _alone(model: Model, component: Conditioned) -> Model:

@@ -12,7 +12,7 @@ from ..hyperparameters.transform_fitting import Profile, most_likely
 from ..predicting.distributions import MEANS_REACH
 from ..prior import Prior
 from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
-from .outliers import withstand_outliers
+from .outliers import exceptions_or_transform, withstand_outliers
 from .scoring import LeftOutScores, clearly_worse
 from .search import CandidateSearch
 
@@ -83,13 +83,12 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         # is clearly better calls them exceptions
         explains = robust is not first and other.prior.noise_factors is None
         words, better, worse = _compared((first if explains else robust).scores, other.scores, judges.crowd)
-        exceptions = explains and _clearly_better(*_aligned(robust.scores, other.scores), judges.crowd)
+        own, exceptions = _exceptions(search, changed) if explains else ("", False)
         if better and not worse and not exceptions:
             said = f"The observations are transformed: {transform.in_words}; {words}. {MEANS_REACH}"
             left = f"Left out, since it would make their means worse: {'; '.join(tried)}." if tried else ""
             changed.findings["transform"] = f"{said} {left}".strip()
             return changed
-        own = f"; with a noise of their own for outliers the CRPS is {robust.crps:.4g}" if exceptions else ""
         tried.append(f"{transform.in_words}; {words}{own}")
         why = ", since a transform would make their means worse" if better and not exceptions else why
         if not better or exceptions or search.is_over:
@@ -97,6 +96,17 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
     if tried:
         search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {'; '.join(tried)}."
     return search
+
+
+def _exceptions(robust: CandidateSearch, transformed: CandidateSearch) -> tuple[str, bool]:
+    """Whether outliers predict clearly better than a transform under which there are none, and that in words."""
+    own, other = exceptions_or_transform(robust, transformed)
+    better = own.mean() < (1 - _BETTER) * other.mean() and clearly_worse(other, own)
+    words = (
+        f"; of observations that had no part in calling outliers the CRPS is {other.mean():.4g} with the transform and "
+        f"{own.mean():.4g} with a noise of their own for outliers"
+    )
+    return words if better else "", better
 
 
 def _milder(transform: Transform) -> tuple[Transform, ...]:
