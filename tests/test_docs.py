@@ -120,4 +120,4 @@ def test_measured_numbers_are_those_of_the_file() -> None:
             expected = "–" if row is None else f"{float(row['excess']):.2g}, {float(row['seconds']):.2g} s"
             assert cell == expected, (solver, m, name)
             checked += row is not None
-    assert checked > 30
+    assert checked > 20
