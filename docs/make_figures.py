@@ -153,7 +153,9 @@ def slopes() -> None:
 def design() -> None:
     """The standard deviation now and with twelve new stations, and how the average falls."""
     found = found_by("design.md")
-    stds = [np.sqrt(each).reshape(24, 39) for each in (found.model.predict(found.region).variance, found.design.variance)]
+    stds = [
+        np.sqrt(each).reshape(24, 39) for each in (found.model.predict(found.region).variance, found.design.variance)
+    ]
     figure = Figure(figsize=(13, 3.9), layout="constrained")
     axes = figure.subplots(1, 3, width_ratios=(1, 1, 0.85))
     for axis, std, title in zip(axes[:2], stds, ("now", "with the 12 that were chosen"), strict=True):
