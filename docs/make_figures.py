@@ -1,11 +1,15 @@
-"""The two figures of the front page, into ``docs/figures``, and the table of the first map, ``docs/temperatures.csv``.
+"""Figures into ``docs/figures``, and the table of the first map, ``docs/temperatures.csv``.
 
-``CAGP_DATA=... python docs/make_figures.py``
+``CAGP_DATA=... python docs/make_figures.py [FIGURE ...]`` makes all, or those that are named, in the root of a clone.
+The figures of the front page are made here; those of other pages are drawn from what the program of the page found.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -91,8 +95,111 @@ def table() -> None:
     np.savetxt(path, rows, fmt="%.2f", delimiter=",", header="lon,lat,temperature", comments="")
 
 
+def found_by(page: str) -> SimpleNamespace:
+    """What the Python of a page leaves behind."""
+    names: dict[str, object] = {"__name__": page}
+    text = (FIGURES.parent / page).read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, page, "exec"), names)
+    return SimpleNamespace(**names)
+
+
+def averages() -> None:
+    """The errors of the means of 36 boxes, with three kinds of error bars."""
+    found = found_by("averages.md")
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    axes = figure.subplots(1, 3, sharey=True)
+    kinds = {
+        "the error bar of the mean": found.boxes.std,
+        "error bars averaged": found.as_one,
+        "as if independent": found.as_many,
+    }
+    for axis, (title, std) in zip(axes, kinds.items(), strict=True):
+        outside = np.abs(found.error) > 1.96 * std
+        axis.errorbar(np.arange(36), found.error, 1.96 * std, fmt="none", ecolor="0.6", elinewidth=1.5)
+        axis.scatter(np.arange(36), found.error, s=14, c=np.where(outside, "tab:red", "tab:blue"), zorder=3)
+        axis.axhline(0.0, color="k", linewidth=0.8)
+        axis.set(title=title, xlabel="box, from south to north")
+    axes[0].set_ylabel("error of the mean (K), with its 95% interval")
+    figure.savefig(FIGURES / "averages.png", dpi=130)
+
+
+def slopes() -> None:
+    """The mean with arrows of its slopes, and the probability that it is warmer further north."""
+    page = found_by("slopes.md")
+    north, east = np.arange(36.0, 60.5, 1.0), np.arange(-9.0, 30.0, 1.0)
+    grid = np.array([(a, b) for a in north for b in east])
+    found, shape = page.model.gradient(grid), (len(north), len(east))
+    colder = found.exceedance(0.0)[:, 0].reshape(shape)
+    mean = page.model.predict_mean(grid).reshape(shape)
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    extent = (-9.5, 29.5, 35.5, 60.5)
+    image = axes[0].imshow(mean, origin="lower", extent=extent, aspect="auto", cmap="coolwarm")
+    some = (slice(None, None, 3), slice(None, None, 3))
+    a, b = (each.reshape(shape)[some] for each in grid.T)
+    up, right = (found.mean[:, j].reshape(shape)[some] for j in (0, 1))
+    axes[0].quiver(b, a, right, up, angles="xy", width=0.003)
+    figure.colorbar(image, ax=axes[0], label="temperature (°C)")
+    axes[0].set(title="mean, and its slopes", xlabel="longitude", ylabel="latitude")
+    image = axes[1].imshow(colder, origin="lower", extent=extent, aspect="auto", vmin=0, vmax=1, cmap="PuOr")
+    axes[1].plot(page.X[:, 1], page.X[:, 0], "k.", markersize=2)
+    figure.colorbar(image, ax=axes[1], label="probability")
+    axes[1].set(title="is it warmer further north?", xlabel="longitude", xlim=extent[:2], ylim=extent[2:])
+    figure.savefig(FIGURES / "slopes.png", dpi=130)
+
+
+def design() -> None:
+    """The standard deviation now and with twelve new stations, and how the average falls."""
+    found = found_by("design.md")
+    stds = [
+        np.sqrt(each).reshape(24, 39) for each in (found.model.predict(found.region).variance, found.design.variance)
+    ]
+    figure = Figure(figsize=(13, 3.9), layout="constrained")
+    axes = figure.subplots(1, 3, width_ratios=(1, 1, 0.85))
+    for axis, std, title in zip(axes[:2], stds, ("now", "with the 12 that were chosen"), strict=True):
+        extent = (-9.5, 29.5, 35.5, 59.5)
+        image = axis.imshow(std, origin="lower", extent=extent, vmin=0, vmax=stds[0].max(), aspect="auto")
+        axis.plot(found.X[:, 1], found.X[:, 0], "w.", markersize=4)
+        axis.set(title=title, xlabel="longitude", xlim=(-9.5, 29.5), ylim=(35.5, 59.5))
+    axes[0].set_ylabel("latitude")
+    axes[0].plot(found.candidates[:, 1], found.candidates[:, 0], "k.", markersize=1)
+    for rank, (a, b) in enumerate(found.candidates[found.design.chosen], start=1):
+        axes[1].text(b, a, rank, color="tab:red", ha="center", va="center", fontweight="bold")
+    figure.colorbar(image, ax=axes[:2], label="standard deviation (K)")
+    average = np.sqrt(found.design.average_variance)
+    axes[2].plot(range(13), average, "o-", color="tab:red", markersize=4, label="chosen")
+    axes[2].axhline(np.sqrt(found.drawn[:, 0].mean()), color="0.5", label="12 at random")
+    axes[2].set(title="the region on average", xlabel="new stations", ylabel="root of the average variance (K)")
+    axes[2].legend()
+    figure.savefig(FIGURES / "design.png", dpi=130)
+
+
+def simulation() -> None:
+    """The truth, the posterior mean and two fields over Europe."""
+    found = found_by("simulation.md")
+    X, truth, drawn = found.X_all[found.europe], found.y_all[found.europe], found.drawn
+    north, east = np.unique(X[:, 0]), np.unique(X[:, 1])
+    panels = {
+        "truth": truth,
+        "posterior mean": drawn.prediction.mean,
+        "one field": drawn.fields[0],
+        "another field": drawn.fields[1],
+    }
+    figure = Figure(figsize=(12, 3.2), layout="constrained")
+    axes = figure.subplots(1, 4, sharey=True)
+    limits = {"cmap": "RdYlBu_r", "vmin": -25, "vmax": 25, "rasterized": True}
+    for axis, (title, values) in zip(axes, panels.items(), strict=True):
+        image = axis.pcolormesh(east, north[::-1], values.reshape(len(north), -1) - 273.15, **limits)
+        axis.set(title=title, xlabel="longitude, degrees east")
+    axes[0].set_ylabel("latitude, degrees north")
+    figure.colorbar(image, ax=axes, label="temperature, °C")
+    figure.savefig(FIGURES / "simulation-fields.png", dpi=120)
+
+
 if __name__ == "__main__":
     FIGURES.mkdir(exist_ok=True)
-    budget()
-    temperature()
-    table()
+    all_of_them = {each.__name__: each for each in (budget, temperature, table, averages, slopes, design, simulation)}
+    for name in sys.argv[1:] or all_of_them:
+        all_of_them[name]()

@@ -14,7 +14,7 @@ from cli.small import call
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
-    "command-line.md": ("model-report/report.html", "model-check/check.html", "prediction.csv", "rough.parquet"),
+    "command-line.md": ("model-report/report.html", "model-check/check.html", "prediction.csv"),
     "tables.md": ("prediction.csv",),
 }
 """What the commands of each page leave behind."""
