@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         RationalQuadratic,
         Rotated,
         Spherical,
+        Standardised,
         Varying,
     )
     from .maps import write_map
@@ -201,6 +202,7 @@ __all__ = [
     "SavedModelError",
     "Solver",
     "Spherical",
+    "Standardised",
     "Stationary",
     "Subset",
     "SweepsThenCG",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from scipy.stats import multivariate_normal
 
 import cagp
@@ -98,6 +99,25 @@ def test_tails_of_a_skewed_quantity_are_no_outliers(seed: int) -> None:
     lower, upper = model.predict(X_test).observed().interval(0.95)
     assert ((lower <= y_test) & (y_test <= upper)).mean() > 0.93
     assert (lower > 0).all()
+
+
+def test_peaks_that_a_logarithm_explains_are_no_outliers() -> None:
+    """Left-out observations without the largest cannot judge that: those do that had no part in calling outliers."""
+    rng = np.random.default_rng(1)
+    rough, smooth, height, fine = (
+        each / each.std()
+        for each in (gaussian_filter(rng.standard_normal((120, 170)), s, mode="reflect") for s in (6, 25, 15, 4))
+    )
+    elevation = np.clip(450 + rough * 180 + smooth * 200, 80, 2500)
+    field = np.exp(np.log(12) + 0.55 * height + 0.25 * fine - 0.0009 * (elevation - 450)).ravel()
+    latitude = 49.7 - 0.02 * (np.arange(120) + 0.5)
+    longitude = 7.8 + 0.02 * (np.arange(170) + 0.5)
+    places = np.stack(np.meshgrid(latitude, longitude, indexing="ij"), axis=-1).reshape(-1, 2)
+    chosen = rng.choice(len(field), 150, replace=False)
+    X, y = np.column_stack([places, elevation.ravel()])[chosen], field[chosen] * np.exp(0.2 * rng.standard_normal(150))
+    model = cagp.fit(X, y, globe=(0, 1), varying=False, rotate=False, **QUICK)
+    assert isinstance(model.transform, cagp.transforms.Log)
+    assert not len(model.prior.outliers)
 
 
 def test_error_bars_foresee_outliers_that_are_no_mistakes() -> None:

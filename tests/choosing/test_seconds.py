@@ -206,3 +206,19 @@ def test_the_seconds_of_compiling_are_counted() -> None:
     compiled = compiling.compiled(eval("lambda x: x[0] + 1.0", {"__name__": "cagp.made"}))
     compiled(np.ones(3))
     assert clock.compiling() > before
+
+
+def test_a_transform_is_sought_in_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first candidate leaves half of the time to one with a transform: the scale matters more than the last step."""
+    shares: list[float] = []
+    run = CandidateSearch.run
+
+    def noted(search: CandidateSearch, candidate: CandidatePrior) -> Any:
+        shares.append(search.share)
+        return run(search, candidate)
+
+    monkeypatch.setattr(CandidateSearch, "run", noted)
+    cagp.fit(X, np.exp(3 * Y), seconds=30, progress=False)
+    cagp.fit(X, np.exp(3 * Y), seconds=60, progress=False)
+    assert shares[:2] == [0.3, 0.6]
+    assert set(shares[2:]) == {0.6}

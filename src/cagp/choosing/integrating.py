@@ -33,7 +33,7 @@ _ENOUGH = (
     "The hyperparameters are plugged in as fitted: with so many observations what is not known of them hardly changes "
     "predictions."
 )
-_SCARCE = 15  # observations for each hyperparameter: with fewer these are learned by heart
+_SCARCE = 20  # observations for each hyperparameter: with fewer these are learned by heart
 _WELL_KNOWN = 100  # observations for each hyperparameter: with more, mostly, the CRPS changes by less than 0.1%
 
 

@@ -35,6 +35,10 @@ _UNDETERMINED = (
     "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
     "those of all categories do, or one of them varies in a single row."
 )
+_STANDARDISED = (
+    "All columns share one lengthscale, each divided by its spread: they are not measured alike, and there are fewer "
+    f"than {PER_COLUMN} observations for each, too few for a lengthscale of its own, which ard=True gives it."
+)
 _ROUNDING = 1e-10
 
 _FEWEST_COLUMNS = 3  # that matter, for one of them to be more than one of two coordinates
@@ -75,6 +79,8 @@ def fit_first(search: CandidateSearch) -> CandidateSearch:
     """The first candidate, which others start from, unless the choice of a transform has fitted it."""
     if not search.fits and search.run(search.start) is None:
         raise NotPositiveDefiniteError(f"the first fit failed: {search.notes[0]} A larger noise_variance helps.")
+    if any(group.spreads for group in search.request.groups) and search.request.given is None:
+        search.notes.append(_STANDARDISED)
     return search
 
 

@@ -14,7 +14,7 @@ from ..prior import Prior
 from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
 from .outliers import exceptions_or_transform, withstand_outliers
 from .scoring import LeftOutScores, clearly_worse
-from .search import CandidateSearch
+from .search import EXPLORING, CandidateSearch
 
 _FEWEST = 50  # with fewer observations a transform is not sought: their shape is not known well enough
 _MORE_LIKELY = 5.0  # by so much a transform must raise the log-likelihood for a fit with it to be tried
@@ -53,7 +53,9 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
     X, y = search.request.data.X, search.request.data.y
     if len(y) < _FEWEST or np.ptp(y) == 0:
         return search
-    first = search.run(search.start)
+    if search.request.hurried:  # the other half is for a transform
+        search.share = EXPLORING / 2
+    first, search.share = search.run(search.start), EXPLORING
     if first is None or search.judges is None:
         return search
     if search.is_over:

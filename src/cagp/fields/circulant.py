@@ -12,7 +12,7 @@ import math
 import torch
 from scipy.fft import next_fast_len
 
-from ..kernels import Kernel, OnColumns, Product, Radial, Rotated, Sum
+from ..kernels import Kernel, OnColumns, Product, Radial, Rotated, Standardised, Sum
 from .prior_draws import PriorDraws
 
 _ON_GRID = 1e-6  # so far from a grid point, in grid steps, a point may lie and still be on it
@@ -77,7 +77,7 @@ def circulant_draws(kernel: Kernel, points: torch.Tensor, budget: int) -> tuple[
 def _stationary(kernel: Kernel) -> bool:
     if isinstance(kernel, (Sum, Product)):
         return all(_stationary(part) for part in kernel.kernels)
-    if isinstance(kernel, (OnColumns, Rotated)):
+    if isinstance(kernel, (OnColumns, Rotated, Standardised)):
         return _stationary(kernel.kernel)
     return isinstance(kernel, Radial) and type(kernel).__module__.startswith(Radial.__module__)
 

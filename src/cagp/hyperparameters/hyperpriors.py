@@ -16,7 +16,7 @@ import torch
 from scipy.special import ndtri
 
 from ..errors import InputError
-from ..kernels import Geographic, Kernel, Level, Periodic, Product, Radial, Rotated
+from ..kernels import Geographic, Kernel, Level, Periodic, Product, Radial, Rotated, Standardised
 from ..kernels.base import OnColumns
 from ..kernels.geographic import unit_sphere
 from ..kernels.rotated import rotation
@@ -190,6 +190,8 @@ def _of_kernel(
         seen = kernel.radius * unit_sphere(X)
     elif isinstance(kernel, OnColumns):
         seen = X[:, list(kernel.columns)]
+    elif isinstance(kernel, Standardised):
+        seen = X / torch.tensor(kernel.spreads, dtype=X.dtype)
     elif isinstance(kernel, Rotated):
         seen = X @ rotation(torch.tensor(kernel.angle, dtype=X.dtype)).T
     for i, (name, child) in enumerate(kernel.children.items()):

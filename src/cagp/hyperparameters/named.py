@@ -17,6 +17,7 @@ from ..kernels import (
     Matern52,
     RationalQuadratic,
     Rotated,
+    Standardised,
     Varying,
 )
 from ..kernels.tree import Part
@@ -73,8 +74,14 @@ def named(
     Of several ``quantities`` those are the names.
     """
     spans = np.zeros(len(columns)) if X is None else np.ptp(X, axis=0)
+    in_spreads = 0.0 if X is None else float((spans / np.where(spans > 0, X.std(axis=0), 1.0)).max(initial=0.0))
     readers = _Readers(
-        tuple(columns), tuple(map(_of_distances, units)) or ("",) * len(columns), target_unit, spans, tuple(quantities)
+        tuple(columns),
+        tuple(map(_of_distances, units)) or ("",) * len(columns),
+        target_unit,
+        spans,
+        in_spreads,
+        tuple(quantities),
     )
     found, turned = [], dict[str, float]()
     for part in prior.kernel.walk(range(len(columns))):
@@ -179,14 +186,15 @@ def _lengthscales(members: Sequence[Hyperparameter]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Readers:
-    """What readers call the columns, their units of distance and that of y, how far the data reach, (p,), and the
-    quantities, if they have names.
+    """What readers call the columns, their units of distance and that of y, how far the data reach, (p,), and
+    at most in spreads of a column, and the quantities, if they have names.
     """
 
     columns: tuple[str, ...]
     units: tuple[str, ...]
     target_unit: str
     spans: np.ndarray
+    in_spreads: float
     quantities: tuple[str, ...] = ()
 
     def numbers(
@@ -219,7 +227,9 @@ class _Readers:
             unit = part.distance_unit or (common.pop() if len(common) == 1 else "")
             globe = {"km": EARTH_RADIUS, "m": 1000 * EARTH_RADIUS, "Earth radii": 1.0}.get(part.distance_unit, 0.0)
             # on the globe nothing is further away than half its circumference
-            span = max([math.pi * globe / FAR, *(float(self.spans[column]) for column in columns)])
+            spans = [float(self.spans[column]) for column in columns]
+            standardised = part.distance_unit == Standardised.UNIT
+            span = self.in_spreads if standardised else max([math.pi * globe / FAR, *spans])
         column = columns[0] if len(columns) == 1 else None
         return [Hyperparameter(name, f"{part.label}{kind}", kind, value, unit, column, "", part.label, span)]
 

@@ -11,13 +11,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..kernels import Embedding, Geographic, Kernel, OnColumns, Product, Radial, Rotated, Sum, embedding_leaves
+from ..kernels import (
+    Embedding,
+    Geographic,
+    Kernel,
+    OnColumns,
+    Product,
+    Radial,
+    Rotated,
+    Standardised,
+    Sum,
+    embedding_leaves,
+)
 from ..kernels.plan import Plan
 from ..kernels.rotated import rotation
 from ..kernels.varying import without_amplitude
 from .search_space import NOISE, Space
 
-_KNOWN = (Sum, Product, OnColumns, Geographic, Rotated)  # whatever these do to points, they do before lengthscales
+_KNOWN = (
+    Sum,
+    Product,
+    OnColumns,
+    Geographic,
+    Rotated,
+    Standardised,
+)  # whatever these do to points, they do before lengthscales
 
 
 class Slots(NamedTuple):

@@ -17,6 +17,7 @@ from .coregionalised import Coregionalised, NoiseByQuantity
 from .geographic import EARTH_RADIUS, Geographic, geographic_columns
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic, Spherical
 from .rotated import Rotated
+from .standardised import Standardised
 from .varying import Pattern, Varying
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "RationalQuadratic",
     "Rotated",
     "Spherical",
+    "Standardised",
     "Sum",
     "Varying",
     "embedding_leaves",
