@@ -133,7 +133,7 @@ class Prior:
         budget = resolve_budget(memory_budget, test.device)
         require(4 * 8 * len(test) ** 2, budget, f"joint draws at {len(test)} points", "draw at fewer points")
         embedding = self.kernel.embed(test, test.mean(dim=0))
-        covariance = self.kernel.evaluate(embedding, embedding)
+        covariance = self.kernel.matrix(embedding, embedding)
         remedy = "check that the kernel is positive semidefinite"
         draws = joint_draws(self.mean(test), covariance, n, count(seed, "seed"), "the prior covariance", remedy)
         return Output.like(X)(draws)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import cagp
+from cagp.predicting import batches as batching
+from cagp.predicting.bounds import ComputationalVariance
 from cagp.predicting.memory_plan import MemoryPlan
 from cagp.stopping import ComputationalShare
 
@@ -39,6 +43,23 @@ def test_a_rule_takes_its_room_where_it_needs_more_than_the_solver() -> None:
     model = PRIOR.condition(X, Y, cagp.GaussSeidel(20), storage="tiles", memory_budget=BUDGET)
     plan = MemoryPlan(model.components)
     assert plan.batch(len(X_TEST), None, ComputationalShare(0.05)) < plan.batch(len(X_TEST), None)
+
+
+def test_bounds_leave_room_for_the_weights_that_were_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = PRIOR.condition(X, Y, cagp.CalibratedCG(2), storage="tiles", memory_budget=10 * 200 * 400 * 8)
+    prediction, sizes = model.predict(X_TEST), []
+
+    def bounds_of(*arguments: Any) -> ComputationalVariance:
+        sizes.append(arguments[1].size)
+        assert prediction._batches[0].cross._matrix is None  # nobody needs it while parts have theirs
+        return real(*arguments)
+
+    real = batching.bounds_of
+    monkeypatch.setattr(batching, "bounds_of", bounds_of)
+    assert np.isfinite(prediction.computational_variance.upper).all()
+    assert len(prediction._batches) == 1
+    assert 12 * max(sizes) * 400 + 200 * 400 <= 10 * 200 * 400
+    assert len(sizes) == 2
 
 
 @pytest.mark.parametrize("kept", [None, np.arange(0, 400, 3)], ids=["all", "some"])

@@ -44,9 +44,12 @@ class MemoryPlan:
         """How many of T test points are multiplied with coefficients at once."""
         return self._fit(T, None, _MEANS * self._first.gram.size)
 
-    def bounds(self, T: int) -> int:
-        """How many of T test points get bounds at once: rows of length d, even where few weights are not zero."""
-        return min(T, max(1, self._first.gram.working_budget // (_RULE * self._first.gram.size * 8)))
+    def bounds(self, T: int, held: int) -> int:
+        """How many of T test points get bounds at once: rows of length d, even where few weights are not zero.
+
+        ``held`` are the bytes of what the prediction has kept.
+        """
+        return min(T, max(1, (self._spare - held) // (_RULE * self._first.gram.size * 8)))
 
     def _fit(self, T: int, asked: int | None, numbers: int) -> int:
         per_point = max(1, numbers) * self._item
