@@ -11,7 +11,8 @@ from .conditioned import Conditioned
 
 # Numbers per test and training point while weights are certified: them, V, their product with G and temporaries.
 _CERTIFICATE = 6
-_RULE = 12  # the same while a stopping rule asks for bounds, and while bounds are computed afterwards
+_RULE = 16  # the same while a stopping rule asks for bounds, beside what the solver keeps for its next iteration
+_BOUNDS = 12  # the same while bounds are computed afterwards
 _MEANS = 2  # the same for means alone: V and a temporary
 _REMEDY = "predict fewer points at a time, or raise memory_budget"
 
@@ -49,7 +50,7 @@ class MemoryPlan:
 
         ``held`` are the bytes of what the prediction has kept.
         """
-        return min(T, max(1, (self._spare - held) // (_RULE * self._first.gram.size * 8)))
+        return min(T, max(1, (self._spare - held) // (_BOUNDS * self._first.gram.size * 8)))
 
     def _fit(self, T: int, asked: int | None, numbers: int) -> int:
         per_point = max(1, numbers) * self._item
