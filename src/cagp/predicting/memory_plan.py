@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..gram.weighted import STRIP
 from ..stopping import Rule
 from ..support.memory import require
 from ..support.validation import count
@@ -68,6 +69,10 @@ class MemoryPlan:
     def require_covariance(self, T: int) -> None:
         """Refuse the covariance between T test points where it does not fit."""
         self._require(5 * T * T + 3 * T * self._first.gram.size, f"the covariance of {T} test points")
+
+    def require_averages(self, m: int, points: int, entries: int) -> None:
+        """Refuse the covariance of m averages over so many points, with that many ``entries`` of sparse weights."""
+        self._require(7 * m * m + 2 * m * min(points, STRIP) + 8 * entries, f"the covariance of {m} averages")
 
     def _require(self, numbers: int, what: str) -> None:
         require(numbers * self._item, self._first.gram.working_budget, what, "predict fewer points at a time")
