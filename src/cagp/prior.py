@@ -115,9 +115,10 @@ class Prior:
 
         ``solver`` approximates the kriging weights; "auto" picks one and says which. ``storage`` is "dense", "tiles"
         (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of ``memory_budget`` (in
-        bytes; half of the free memory by default). ``dtype`` is the arithmetic. With ``solve_dtype="float32"`` the
-        solver works in single precision and one product in ``dtype`` at the end certifies its weights: bad arithmetic
-        makes the error bars wider, never wrong. ``device`` defaults to that of X.
+        bytes; half of the free memory by default). That is for what is computed, beside the data, code and some 64 MiB
+        of scratch memory; on one thread it was kept to within a tenth. ``dtype`` is the arithmetic. With
+        ``solve_dtype="float32"`` the solver works in single precision and one product in ``dtype`` at the end certifies
+        its weights: bad arithmetic makes the error bars wider, never wrong. ``device`` defaults to that of X.
         """
         from .model import Model
 
