@@ -88,7 +88,7 @@ def test_averages_of_observations() -> None:
 def test_sums_in_tiles(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
     """More points than a tile and a strip have, with sparse and dense weights, against plain products."""
     monkeypatch.setattr("cagp.gram.weighted._TILE", {"cpu": (50, 70)})
-    monkeypatch.setattr("cagp.gram.weighted._STRIP", 300)
+    monkeypatch.setattr("cagp.gram.weighted.STRIP", 300)
     if compiled:
         pytest.importorskip("numba")
         monkeypatch.setattr("cagp.kernels.plan.COMPILED_FROM", 0)
@@ -316,3 +316,14 @@ def test_a_recalibration_does_not_say_how_probable_averages_are(model: cagp.Mode
 def test_refused(weights: Any, by: Any, words: str) -> None:
     with pytest.raises(cagp.InputError, match=words):
         MODEL.average(PROBLEM.X_test, weights, by)
+
+
+def test_the_covariance_of_many_averages_is_refused_where_it_does_not_fit() -> None:
+    X = np.random.default_rng(7).random((600, 2))
+    prior = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.1)
+    model = prior.condition(X, X[:, 0], cagp.NearestNeighbours(20), storage="tiles", memory_budget=5 * 8 * 500**2)
+    averages = model.average(X, by=np.arange(600) % 500, progress=False)
+    with pytest.raises(cagp.MemoryBudgetError, match="the covariance of 500 averages needs"):
+        averages.covariance()
+    few = model.average(X, by=np.arange(600) % 5, progress=False)
+    assert few.covariance().shape == (5, 5)

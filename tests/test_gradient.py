@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 import cagp
+from cagp.gram import Gram
+from cagp.posterior import Posterior
 from problems import make_problem
 from solver_cases import CASES, OUTSIDE, Case
 
@@ -282,6 +284,20 @@ def four_threads() -> Iterator[None]:
     torch.set_num_threads(4)
     yield
     torch.set_num_threads(before)
+
+
+def test_covariances_of_neighbours_keep_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(3).random((300, 2))
+    prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01)
+    how = {"storage": "tiles", "memory_budget": 10 * 8 * 50**2}
+    model, sizes, blocks = prior.condition(X, X[:, 0], cagp.NearestNeighbours(50), **how), [], Gram.blocks
+    slopes = model.gradient(X[:20] + 0.01, progress=False)
+    monkeypatch.setattr(Gram, "blocks", lambda gram, indices: sizes.append(len(indices)) or blocks(gram, indices))
+    few = slopes.covariance()
+    assert 4 * max(sizes) <= 10
+    assert sum(sizes) == 20
+    monkeypatch.setattr(Posterior, "working_budget", 2**30)
+    assert_allclose(few, slopes.covariance(), rtol=1e-8, atol=1e-10)
 
 
 def test_threads_do_not_disturb_each_other(four_threads: None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -34,6 +36,26 @@ def test_draws_at_the_same_point_are_the_same() -> None:
 
 def test_draws_as_the_points_came() -> None:
     assert isinstance(cagp.Prior(cagp.RBF(1.0)).sample(torch.zeros(3, 2), 5), torch.Tensor)
+
+
+def test_whole_covariances_are_computed_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of a kernel take several times the memory of what they compute, which no budget counts."""
+    X, sizes, evaluate = np.random.default_rng(5).random((1500, 2)), [], cagp.Matern52.evaluate
+
+    def recorded(self: cagp.Matern52, *arguments: Any) -> torch.Tensor:
+        found = evaluate(self, *arguments)
+        sizes.append(found.numel())
+        return found
+
+    prior = cagp.Prior(cagp.Matern52(0.2) + cagp.Matern52(1.0), noise_variance=0.1)
+    model = prior.condition(X[:100], X[:100, 0], cagp.Cholesky())
+    monkeypatch.setattr(cagp.Matern52, "evaluate", recorded)
+    prior.sample(X, 1)
+    model.predict(X, progress=False).covariance()
+    model.simulate(X, 1, method="dense", progress=False)
+    cagp.calibration.simulation_based_calibration(prior, X, X[:5], cagp.Subset(9), 9, progress=False)
+    assert sum(sizes) >= 4 * 2 * 1500**2
+    assert max(sizes) <= 2**20
 
 
 def test_draws_that_do_not_fit_the_budget_are_refused() -> None:

@@ -18,10 +18,12 @@ import torch
 from .errors import InputError, InputTypeError
 from .fields import Simulation, Simulator
 from .gram import Functionals
+from .kernels import embedding_size
 from .posterior import Posterior, solve_each, stacked
 from .predicting.bounds import ComputationalVariance
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import NormalMixture, Sampled
+from .predicting.memory_plan import MemoryPlan
 from .predicting.status import joint_status
 from .prediction import Guarantee, Prediction, checked_noise
 from .support.convert import Output, array
@@ -128,7 +130,9 @@ class FunctionalPosterior(Posterior):
     def latent_covariance(self) -> torch.Tensor:
         cross, weights = self._single()
         if isinstance(cross, Functionals) and weights.is_sparse:
-            C = cross.error_covariance(weights.sparse())
+            W = weights.sparse()
+            MemoryPlan([self._component]).require_averages(cross.A.shape[0], embedding_size(cross.points.test), W.nnz)
+            C = cross.error_covariance(W)
             C.diagonal().copy_(self._variances[0])
             return C
         return super().latent_covariance()

@@ -22,7 +22,8 @@ from .prediction import Guarantee, Prediction
 from .support.convert import Output
 from .support.validation import ArrayLike, as_float64
 
-_AT_ONCE = 2**25  # covariances of training points that are in memory together
+_AT_ONCE = 2**25  # covariances of training points that are in memory together, at most
+_COPIES = 4  # of these: what is lent, what computes it, and its lower triangle
 
 
 class SlopePosterior(Posterior):
@@ -52,12 +53,13 @@ class SlopePosterior(Posterior):
         """C(W) of weights (T, p, k) on ``members`` (T, k), so many points at a time."""
         (T, p, k), found = values.shape, []
         rows = torch.arange(T * p, device=values.device).view(T, p)
-        step = max(1, _AT_ONCE // max(1, k * k))
+        most = min(_AT_ONCE, self.working_budget // (_COPIES * values.itemsize))
+        step = max(1, most // max(1, k * k))
         for some in (slice(i, i + step) for i in range(0, T, step)):
             w = values[some]
             with cross.systems(rows[some], members[some]) as (G, V):
-                square = w @ (G.tril() + G.tril(-1).mT) @ w.mT
-                both = V @ w.mT
+                below, both = w @ G.tril(-1) @ w.mT, V @ w.mT
+                square = below + below.mT + (w * G.diagonal(dim1=1, dim2=2)[:, None]) @ w.mT
                 found.append(self.within[some] - both - both.mT + square)
         return torch.cat(found)
 

@@ -99,7 +99,7 @@ class Posterior(Prediction):
             return error_covariance(A, W, B, U).double()
         W, U = (weights.rows(part).dense() for part in (rows, columns))
         residual = cross.matrix[rows] - cross.gram.matmul(W)
-        return (cross.kernel.evaluate(A.test, B.test) - W @ cross.matrix[columns].T - residual @ U.T).double()
+        return (cross.kernel.matrix(A.test, B.test) - W @ cross.matrix[columns].T - residual @ U.T).double()
 
     @cached_property
     def sparse_weights(self) -> sp.csr_array | None:

@@ -115,9 +115,10 @@ class Prior:
 
         ``solver`` approximates the kriging weights; "auto" picks one and says which. ``storage`` is "dense", "tiles"
         (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of ``memory_budget`` (in
-        bytes; half of the free memory by default). ``dtype`` is the arithmetic. With ``solve_dtype="float32"`` the
-        solver works in single precision and one product in ``dtype`` at the end certifies its weights: bad arithmetic
-        makes the error bars wider, never wrong. ``device`` defaults to that of X.
+        bytes; half of the free memory by default). That is for what is computed, beside the data, code and some 64 MiB
+        of scratch memory; on one thread it was kept to within a tenth. ``dtype`` is the arithmetic. With
+        ``solve_dtype="float32"`` the solver works in single precision and one product in ``dtype`` at the end certifies
+        its weights: bad arithmetic makes the error bars wider, never wrong. ``device`` defaults to that of X.
         """
         from .model import Model
 
@@ -133,7 +134,7 @@ class Prior:
         budget = resolve_budget(memory_budget, test.device)
         require(4 * 8 * len(test) ** 2, budget, f"joint draws at {len(test)} points", "draw at fewer points")
         embedding = self.kernel.embed(test, test.mean(dim=0))
-        covariance = self.kernel.evaluate(embedding, embedding)
+        covariance = self.kernel.matrix(embedding, embedding)
         remedy = "check that the kernel is positive semidefinite"
         draws = joint_draws(self.mean(test), covariance, n, count(seed, "seed"), "the prior covariance", remedy)
         return Output.like(X)(draws)

@@ -24,6 +24,14 @@ def test_a_constant_column_is_no_trend(value: float) -> None:
     assert "No linear trend" in model.record.text or "trend" in model.record.text
 
 
+@pytest.mark.filterwarnings("ignore::cagp.hyperparameters.FitWarning")  # one iteration is not enough
+def test_a_constant_column_of_many_rows_warns_of_nothing() -> None:
+    X = np.random.default_rng(4).random((2100, 2)) * [1.0, 0.0] + [0.0, 3.0]
+    options = {"mean": "zero", "transform": None, "varying": False, "progress": False}
+    model = cagp.fit(X, np.sin(9 * X[:, 0]), kernel=["matern32", "rbf"], fit_options={"max_iterations": 1}, **options)
+    assert len(model.candidates) == 2
+
+
 @pytest.mark.parametrize("far", [[[2.5]], [[0.5], [3.0]], [[40.0]]])
 @pytest.mark.parametrize("mean", ["constant", "linear"])
 def test_points_far_from_the_data(far: list[list[float]], mean: str) -> None:

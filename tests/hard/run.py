@@ -1,7 +1,12 @@
-"""Run many problems of a kind, each from its seed alone: ``python tests/hard/run.py KIND FIRST N [SECONDS]``."""
+"""Run many problems of a kind, each from its seed alone: ``run.py KIND FIRST N [SECONDS] [--record]``.
+
+What was found is one line of ``benchmarks/results/hard_use.jsonl`` with ``--record``.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import signal
 import sys
 import tempfile
@@ -17,36 +22,55 @@ from hard.doors import DOORS
 from hard.folders import FOLDERS
 from hard.kinds import KINDS
 from hard.laws import lawful
-from hard.memory import memory
+from hard.memory import MEMORY
 from hard.whole import command, front
 
-PROBLEMS = {**KINDS, **ASKING, **DOORS, **FOLDERS, "front": front, "command": command, "memory": memory}
+PROBLEMS = {**KINDS, **ASKING, **DOORS, **FOLDERS, **MEMORY, "front": front, "command": command}
 
 
-LONGEST = 120  # seconds of a single problem; all are small
+RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "hard_use.jsonl"
+LONGEST = {"budget": 600}  # seconds of a single problem; all others are small, and have
+SMALL = 120
 
 
 def hung(*_: object) -> None:
     """What a problem gets that does not end."""
-    raise TimeoutError(f"not done after {LONGEST} seconds")
+    raise TimeoutError("not done in time")
+
+
+def record(kind: str, first: int, became: Counter[str], failures: list[int]) -> None:
+    """Add what was found to the record."""
+    from cagp_studies.machine import describe
+
+    machine = describe()
+    line = {"kind": kind, "first": first, "n": became.total() + len(failures), "failures": failures, "became": became}
+    line |= {"date": time.strftime("%Y-%m-%d"), "machine": machine["processor"], "version": machine["cagp"]}
+    with RECORD.open("a", encoding="utf-8") as file:
+        print(json.dumps(line), file=file)
 
 
 def main() -> None:
     """Problems FIRST … FIRST + N − 1, or as many as there is time for."""
-    kind, first, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    until = time.monotonic() + (float(sys.argv[4]) if len(sys.argv) > 4 else 1e9)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=PROBLEMS)
+    parser.add_argument("first", type=int)
+    parser.add_argument("n", type=int)
+    parser.add_argument("seconds", type=float, nargs="?", default=1e9)
+    parser.add_argument("--record", action="store_true")
+    asked = parser.parse_args()
+    kind, first, n = asked.kind, asked.first, asked.n
+    until, failures = time.monotonic() + asked.seconds, list[int]()
     became: Counter[str] = Counter()
-    failed = 0
     signal.signal(signal.SIGALRM, hung)
     for seed in range(first, first + n):
         if time.monotonic() > until:
             break
         with tempfile.TemporaryDirectory() as folder:
-            signal.alarm(LONGEST)
+            signal.alarm(LONGEST.get(kind, SMALL))
             try:
                 became[lawful(PROBLEMS[kind], seed, Path(folder))] += 1
             except Exception as error:
-                failed += 1
+                failures.append(seed)
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 said = str(error).strip().split("\n")[0][:300]
                 print(
@@ -57,8 +81,10 @@ def main() -> None:
                     traceback.print_exc()
             finally:
                 signal.alarm(0)
-    print(f"{kind}: {sum(became.values()) + failed} problems, {failed} failed; {dict(became)}")
-    sys.exit(bool(failed))
+    print(f"{kind}: {became.total() + len(failures)} problems, {len(failures)} failed; {dict(became)}")
+    if asked.record:
+        record(kind, first, became, failures)
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":

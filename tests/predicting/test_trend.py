@@ -221,6 +221,19 @@ def test_a_solver_from_outside() -> None:
     assert_allclose(post.variance, np.diag(PROBLEM.covariance(post.weights)), rtol=1e-8)
 
 
+def test_weights_on_some_of_the_points_need_no_covariances_with_all() -> None:
+    """The trend does, for one product with each: rows of length d that the memory plan does not count here."""
+    rng = np.random.default_rng(6)
+    X, X_test = rng.random((1500, 2)), rng.random((3000, 2))
+    prior = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Polynomial(1), noise_variance=0.1)
+    model = prior.condition(X, np.sin(9 * X[:, 0]), cagp.Subset(20), storage="tiles")
+    found, few = model.predict(X_test), model.predict(X_test, batch_size=500)
+    assert_allclose(found.mean, few.mean, rtol=1e-9)
+    assert_allclose(found.variance, few.variance, rtol=1e-9)
+    assert found._batches[0].weights is not None
+    assert found._batches[0].cross._matrix is None
+
+
 def test_copies_with_hardly_any_noise() -> None:
     """The trend beside nearest neighbours needs no factor of points that are singular to rounding."""
     X = np.vstack([np.zeros((2, 1)), np.linspace(1, 2, 20)[:, None]])

@@ -73,6 +73,12 @@ class Weights:
         return in_order(full, order)
 
     @property
+    def nbytes(self) -> int:
+        """What keeping them takes."""
+        held = [self.values, self.reduction, self.indices, *(self.shift or ())[:1]]
+        return sum(each.nbytes for each in held if each is not None)
+
+    @property
     def is_sparse(self) -> bool:
         """Whether they touch some of the training points only."""
         return self.indices is not None and self.shift is None

@@ -67,12 +67,12 @@ def _joint_covariance(kernel: Kernel, train: torch.Tensor, test: torch.Tensor, w
     d, origin = len(train), train.mean(dim=0)
     at_train, at_test = kernel.embed(train, origin), kernel.embed(test, origin)
     covariance = train.new_zeros(d + 1, d + 1)
-    covariance[:d, :d] = kernel.evaluate(at_train, at_train)
+    covariance[:d, :d] = kernel.matrix(at_train, at_train)
     for start in range(0, len(test), _ROWS):  # k(X′, X′) as a whole may be large
         rows = slice_embedding(at_test, start, start + _ROWS)
         share = w[start : start + _ROWS]
-        covariance[d, :d] += share @ kernel.evaluate(rows, at_train)
-        covariance[d, d] += share @ (kernel.evaluate(rows, at_test) @ w)
+        covariance[d, :d] += share @ kernel.matrix(rows, at_train)
+        covariance[d, d] += share @ (kernel.matrix(rows, at_test) @ w)
     covariance[:d, d] = covariance[d, :d]
     return covariance
 

@@ -99,7 +99,7 @@ class CandidatePrior:
         A kernel of another kind may need a column that hardly matters to this one, and beyond some spreads its
         likelihood is flat: there is no way back.
         """
-        most = np.where(spread > 0, spreads * spread, np.inf)
+        most = spreads * np.where(spread > 0, spread, np.inf)
 
         def nearer(part: Radial) -> Radial:
             if np.shape(part.lengthscale) != spread.shape:

@@ -37,7 +37,7 @@ class DenseDraws(PriorDraws):
 
     def __init__(self, kernel: Kernel, embedding: Embedding) -> None:
         remedy = "check that the kernel is positive semidefinite"
-        self._root, _ = any_root(kernel.evaluate(embedding, embedding), "the prior covariance", remedy)
+        self._root, _ = any_root(kernel.matrix(embedding, embedding), "the prior covariance", remedy)
         self.noises = len(self._root)
         self.how = f"from the factor of the whole covariance matrix of {len(self._root):,} points, exact"
 

@@ -262,8 +262,7 @@ class ComponentSimulator:
                     solved.append(Solved.of(model, part, offset[rows.to(model.device)], False, *outcome))
                 weights, *_ = outcome
                 part.forget()
-                held = [weights.values, weights.reduction, weights.indices, *(weights.shift or ())[:1]]
-                n_bytes += sum(each.nbytes for each in held if each is not None)
+                n_bytes += weights.nbytes
                 keep = keep and n_bytes <= model.gram.working_budget // _KEPT
                 if keep:
                     kept.append((rows, weights))

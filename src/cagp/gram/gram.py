@@ -247,4 +247,4 @@ class Cross:
 
     def prior_covariance(self) -> torch.Tensor:
         """K″, shape (T, T)."""
-        return self.kernel.evaluate(self.test, self.test)
+        return self.kernel.matrix(self.test, self.test)

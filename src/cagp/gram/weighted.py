@@ -23,7 +23,7 @@ from .gram import Cross, Gram, PortablePoints
 _TILE = {"cpu": (256, 1024), "cuda": (4096, 2**14)}  # rows and columns that are computed at once
 _NO_PLACE = "an average is not a place: it has no neighbours and is not sent to workers; ask its points"
 _MANY = 1e6  # covariances that are worth all threads
-_STRIP = 4096  # columns of B k(P, P) that are in memory at once
+STRIP = 4096  # columns of B k(P, P) that are in memory at once
 _SPARSE = 8  # A block of weights of which less than one in so many is not zero is multiplied as a sparse matrix
 
 
@@ -49,12 +49,12 @@ def form(cov: Covariances, B: sp.csr_array, P: Embedding) -> torch.Tensor:
     n, total = embedding_size(P), torch.zeros(B.shape[0], B.shape[0], dtype=cov.dtype, device=cov.device)
     cov.expect(n * n / 2)
     by_column = B.tocsc()
-    for first in range(0, n, _STRIP):
-        last = min(first + _STRIP, n)
+    for first in range(0, n, STRIP):
+        last = min(first + STRIP, n)
         strip, own = slice_embedding(P, first, last), sp.csr_array(by_column[:, first:last])
         weights = _as_tensor(own, cov)
         inside = weights @ weighted(cov, own, strip, strip).T
-        total += (inside + inside.T) / 2
+        total.add_(inside + inside.T, alpha=0.5)
         if last < n:
             rest = sp.csr_array(by_column[:, last:])
             outside = weights @ weighted(cov, rest, slice_embedding(P, last, n), strip).T

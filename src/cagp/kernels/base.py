@@ -25,6 +25,7 @@ from .tree import KernelTree
 Embedding = torch.Tensor | tuple[Any, ...]
 """Points in the coordinates of a kernel: a tensor (coordinates, points), or a tuple of embeddings."""
 
+_AT_ONCE = 2**20  # values that ``matrix`` computes at once
 WriteNumber = Callable[[float], str]  # how a formula writes a number
 Target = torch.Tensor | None  # memory for a result, where it is given
 
@@ -107,6 +108,19 @@ class Kernel(KernelTree, ABC):
     @abstractmethod
     def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         """The block k(A, B), shape ([batch,] points of A, points of B), written to ``out`` where it is given."""
+
+    def matrix(self, A: Embedding, B: Embedding) -> torch.Tensor:
+        """k(A, B) as a new matrix, so many rows at a time: the steps of ``evaluate`` take several times its memory."""
+        m, n = embedding_size(A), embedding_size(B)
+        if m * n <= _AT_ONCE:
+            return self.evaluate(A, B)
+        rows = max(1, _AT_ONCE // n)
+        first = self.evaluate(slice_embedding(A, 0, rows), B)
+        out = first.new_empty(m, n)
+        out[:rows] = first
+        for start in range(rows, m, rows):
+            out[start : start + rows] = self.evaluate(slice_embedding(A, start, start + rows), B)
+        return out
 
     @abstractmethod
     def diagonal(self, A: Embedding) -> torch.Tensor:

@@ -156,14 +156,15 @@ def _bounds(
 ) -> ComputationalVariance:
     if weights is None and model.prepared.limit > 1:
         weights = run_to(model, cross, iterations)  # for all together: each iteration reads G
-    step = MemoryPlan([model]).bounds(cross.size)
+    cross.forget()  # each part has its own
+    held = model.bounding.held_bytes + (0 if weights is None else weights.nbytes)
+    step = MemoryPlan([model]).bounds(cross.size, held)
     parts = []
     for start in range(0, cross.size, step):
         part = slice(start, start + step)
         some = cross.rows(part)
         own = run_to(model, some, iterations[part]) if weights is None else weights.rows(part)
         parts.append(bounds_of(model, some, own))
-    cross.forget()
     return joined_bounds(parts)
 
 

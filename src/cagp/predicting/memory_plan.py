@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..gram.weighted import STRIP
 from ..stopping import Rule
 from ..support.memory import require
 from ..support.validation import count
@@ -11,7 +12,8 @@ from .conditioned import Conditioned
 
 # Numbers per test and training point while weights are certified: them, V, their product with G and temporaries.
 _CERTIFICATE = 6
-_RULE = 12  # the same while a stopping rule asks for bounds, and while bounds are computed afterwards
+_RULE = 16  # the same while a stopping rule asks for bounds, beside what the solver keeps for its next iteration
+_BOUNDS = 12  # the same while bounds are computed afterwards
 _MEANS = 2  # the same for means alone: V and a temporary
 _REMEDY = "predict fewer points at a time, or raise memory_budget"
 
@@ -44,9 +46,12 @@ class MemoryPlan:
         """How many of T test points are multiplied with coefficients at once."""
         return self._fit(T, None, _MEANS * self._first.gram.size)
 
-    def bounds(self, T: int) -> int:
-        """How many of T test points get bounds at once: rows of length d, even where few weights are not zero."""
-        return min(T, max(1, self._first.gram.working_budget // (_RULE * self._first.gram.size * 8)))
+    def bounds(self, T: int, held: int) -> int:
+        """How many of T test points get bounds at once: rows of length d, even where few weights are not zero.
+
+        ``held`` are the bytes of what the prediction has kept.
+        """
+        return min(T, max(1, (self._spare - held) // (_BOUNDS * self._first.gram.size * 8)))
 
     def _fit(self, T: int, asked: int | None, numbers: int) -> int:
         per_point = max(1, numbers) * self._item
@@ -64,6 +69,10 @@ class MemoryPlan:
     def require_covariance(self, T: int) -> None:
         """Refuse the covariance between T test points where it does not fit."""
         self._require(5 * T * T + 3 * T * self._first.gram.size, f"the covariance of {T} test points")
+
+    def require_averages(self, m: int, points: int, entries: int) -> None:
+        """Refuse the covariance of m averages over so many points, with that many ``entries`` of sparse weights."""
+        self._require(7 * m * m + 2 * m * min(points, STRIP) + 8 * entries, f"the covariance of {m} averages")
 
     def _require(self, numbers: int, what: str) -> None:
         require(numbers * self._item, self._first.gram.working_budget, what, "predict fewer points at a time")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,6 +29,7 @@ from ..support.validation import magnitude
 
 _SUBSET = 1000  # training points that estimate the trend where the solver cannot be asked: they cost next to nothing
 _DETERMINED = 1e-10
+_AT_ONCE = 2**22  # covariances with training points that are in memory together, beside weights on some of these
 
 
 class TrendBasis:
@@ -103,7 +105,8 @@ class UnbiasedTrend:
         assert cross.basis is not None
         D = cross.basis - weights.apply(self._H)
         if self._support is None:
-            VS = cross.matrix @ in_order(self._S, order).T
+            S = in_order(self._S, order).T
+            VS = cross.matrix @ S if weights.indices is None else torch.cat([V @ S for V in _in_parts(cross)])
         else:
             VS = cross.columns(self._support) @ self._S[:, self._support].T
         gain = 2 * (VS - weights.apply(self._GS.T)) - D @ self.covariance
@@ -115,6 +118,16 @@ class UnbiasedTrend:
     def estimate(self, b: torch.Tensor) -> torch.Tensor:
         """The coefficients (q,) in b = Hβ + f + noise (d,); ``covariance`` (q, q) is that of their error."""
         return self._S @ b
+
+
+def _in_parts(cross: Cross) -> Iterator[torch.Tensor]:
+    """V, some rows at a time where it is large and nobody else needs it."""
+    step = max(1, _AT_ONCE // cross.gram.size)
+    if cross.size <= step:
+        yield cross.matrix
+        return
+    for start in range(0, cross.size, step):
+        yield cross.rows(slice(start, start + step)).matrix
 
 
 def _left_inverse(U: torch.Tensor, H: torch.Tensor) -> torch.Tensor:
