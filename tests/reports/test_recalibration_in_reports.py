@@ -190,6 +190,20 @@ def test_held_out_data_that_reject_the_model_try_a_recalibration() -> None:
     assert "no sign that it is needed" in fine.how
 
 
+@pytest.mark.parametrize(
+    ("mean", "constant", "trend"),
+    [(cagp.Zero(), True, True), (cagp.Constant(), False, True), (cagp.Polynomial(1), False, False)],
+)
+def test_a_bias_asks_for_the_mean_that_a_model_does_not_have(mean: cagp.Mean, constant: bool, trend: bool) -> None:
+    X, y = smooth(120)
+    model = cagp.Prior(cagp.Matern52(0.3), noise_variance=0.01, mean=mean).condition(X[:60], y[:60])
+    found = judged_by(model, holdout=(X[60:], y[60:] + 0.5))
+    assert "biased" in found.judged.diagnosis.failures
+    said = " ".join(remedies_for_data(found, model))
+    assert ("Constant()" in said) == constant
+    assert ("Polynomial(1)" in said) == trend
+
+
 @pytest.mark.usefixtures("words_only")
 def test_few_observations_do_not_recalibrate_one_another(tmp_path: Path) -> None:
     X, y = smooth(60)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..means import Constant
 from ..model import Model
 from ..recalibration.diagnosis import Diagnosis
 from ..solvers import NearestNeighbours, Solver
@@ -185,6 +186,8 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
     if diagnosis.state == "right":
         return []
     said = []
+    mean = model.prior.mean
+    has = (*((_AGAIN,) if model.record is not None else ()), *((_MEAN,) if mean.unknown or mean.learned else ()))
     if diagnosis.suspicious:
         said.append(
             "Check with more rows: of models that are right, about one in twenty looks like this by chance. If more "
@@ -195,7 +198,7 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
     if not found.recalibrated:
         said.append(f"Recalibrate: `cagp fit … --recalibrate`, in Python model.recalibrated(). {trial(found)}")
     for failure in (*diagnosis.failures, *diagnosis.signs):
-        said += [each for each in _REMEDIES[failure] if model.record is None or not each.startswith(_AGAIN)]
+        said += [each for each in _REMEDIES[failure] if not each.startswith(has)]
         if failure in ("heavy tails", "wrong shape") and not transformed and model.record is None:
             said.append(_TRANSFORM)
     if found.after is None and "too narrow" in diagnosis.failures:
@@ -225,7 +228,8 @@ def trial(found: BeforeAndAfter, opening: str = "Tried here, and it") -> str:
 def _other_models(model: Model) -> list[str]:
     """What would change the predictions too, which no recalibration does."""
     said = ["Another kernel can make the predictions better as well as their error bars. Not tried here."]
-    if model.components[0].basis is None:
+    mean = model.prior.mean
+    if model.record is None and (isinstance(mean, Constant) or not (mean.unknown or mean.learned)):
         said.append("So can a trend: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried here.")
     if model.record is not None:
         several = "Other kernels and trends were compared when this model was chosen: its story says which."
@@ -246,6 +250,7 @@ _TRANSFORM = (
 )
 
 _AGAIN = "Fit the hyperparameters again"  # which cagp.fit has done, with kernels of all kinds
+_MEAN = "Give the prior a mean with unknown coefficients"
 
 _REMEDIES = {
     "too narrow": [
@@ -262,7 +267,7 @@ _REMEDIES = {
         "and more iterations remove it.",
     ],
     "biased": [
-        "Give the prior a mean with unknown coefficients: Constant(), or Polynomial for a trend. Not tried here.",
+        f"{_MEAN}: Constant(), or Polynomial for a trend. Not tried here.",
         "Check that the held-out data come from the same place, time and instrument as the training data.",
     ],
     "outliers": ["Look at the observations with the largest |z|: outliers, typing errors, a second regime."],
