@@ -52,6 +52,7 @@ def test_a_recalibration_is_tried_and_told(
     assert any("Another kernel" in sentence and "Not tried here" in sentence for sentence in check.advice)
     assert any("--mean linear" in sentence and "Not tried here" in sentence for sentence in check.advice)
     assert "no observation judges itself" in page.text
+    assert "in the training data, without rows that were left out for missing values." in page.text
     held = page.row("recalibration", "50% intervals hold")
     inside = (np.abs(check.data.z) <= norm.ppf(0.75)).mean()
     assert held[1] == f"{100 * inside:.1f}%"
@@ -160,6 +161,7 @@ def test_a_recalibrated_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
     page = Page(check.path)
     assert "The model is recalibrated. Without that, the error" in page.text
     assert "no observation judges itself" in page.text
+    assert "in the training data, without rows that were left out for missing values." in page.text
 
 
 @pytest.mark.usefixtures("words_only")

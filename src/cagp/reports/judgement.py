@@ -139,7 +139,8 @@ def _points_table(held_out: HeldOut, names: Names, columns: list[int]) -> PageTa
         observed, predicted = with_unit(datum(float(held_out.truth[i])), unit), with_unit(f"{lower} to {upper}", unit)
         rows.append((str(held_out.rows[i]), *place, observed, f"{mean} ({predicted})", number(float(held_out.z[i]), 2)))
     which = "observations with the largest |z|" if len(order) < len(np.unique(held_out.rows)) else "observations"
-    caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
+    caption = f"The {which}. Row: counted from 0 (after the header of a file) in the {held_out.rows_of}, without rows "
+    caption += "that were left out for missing values."
     if len(columns) < held_out.X.shape[1]:
         caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."
     narrow = shortened(names.features or (), 20)
