@@ -229,6 +229,11 @@ BAD = {
     "mixed types": (spoilt(3, "b", "oops"), r"column 'b' .*row 4 \(line 5 of the file\).*'oops'.*--exclude"),
     "an underscore": (spoilt(3, "b", "1_000"), r"column 'b' .*\(line 5 of the file\).*'1_000'"),
     "mixed target": (spoilt(3, "y", "oops"), r"column 'y' .*\(line 5 of the file\).*'oops'.*correct it"),
+    "below a limit": (spoilt(3, "y", "<3.5"), r"column 'y' .*\(line 5 .*'<3.5', a value below a limit.*write half of"),
+    "above a limit": (
+        spoilt(3, "b", "> 20"),
+        r"column 'b' .*\(line 5 .*'> 20', a value above a limit.*write the limit in",
+    ),
     "ambiguous dates": (pair(lines, day=(SLASHES, SLASHES[:3]))[0], r"'day' .*\(line 2 .*--dates day-first"),
     "short years": (pair(lines, d=(["1.2.24"] * N, [0] * 3))[0].replace(b"1.2", b"2.1", 1), r"'d' .*\(line 2 .*digits"),
     "no such date": (spoilt(5, "d", "30.02.2024", d=dates("%d.%m.%Y")), r"'d' .*'30.02.2024' .*\(line 7 .*correct"),
