@@ -333,8 +333,9 @@ def write_map(
     ``grid`` is the side of the cells, a number in the unit of the coordinates or such as "500m", over the data of the
     model; or a raster file, whose cells are taken, with the other columns of the model as bands that are described by
     their names (a single one for a single column need not be), in their unit by scale and offset. ``mask`` are
-    polygons, a GeoDataFrame or a file: cells whose centre is outside, and those without data in the raster, are NaN. The coordinate system is that of the model, or of
-    ``about`` where that does not say it; a mask in another one is converted, a raster is refused.
+    polygons, a GeoDataFrame or a file: cells whose centre is outside, and those that the raster has no data for, are
+    NaN. The coordinate system is that of the model, or of ``about`` where that does not say it; a mask in another one
+    is converted, a raster is refused.
 
     The bands are mean, std, lower and upper, the ends of the central intervals of this ``level``, of f or, with
     ``observed``, of new observations; ``exceeds_50`` and so on for the thresholds ``exceed``; with ``share`` how much
