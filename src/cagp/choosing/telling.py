@@ -71,6 +71,7 @@ def _data(search: CandidateSearch) -> Iterable[str]:
         yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."
     yield from (each.in_words for each in data.encodings if each.kind != "date")
     yield search.findings.get("copies", "")
+    yield search.findings.get("codes", "")
 
 
 def _tried(search: CandidateSearch, tried: tuple[Tried, ...]) -> Iterable[str]:
