@@ -217,3 +217,13 @@ def test_a_lengthscale_along_two_values_says_nothing_of_others() -> None:
     assert "nothing needs to be done there. Elsewhere they may depend on" in story
     assert "day has only 2 different values: predictions at others depend on its lengthscale." in story
     assert "wet has only" not in story
+
+
+def test_numbers_that_may_be_names_are_told() -> None:
+    rng = RANDOM(2)
+    X = pd.DataFrame({"x": rng.random(40), "Station_ID": rng.permutation(40), "grid": rng.permutation(40), "NO": 3})
+    X["NO"], X["code"] = rng.integers(0, 90, 40), rng.random(40)
+    quick = {"kernel": "rbf", "mean": "constant", "uncertainty": False, "varying": False, "recalibrate": False}
+    story = " ".join(cagp.fit(X, np.sin(6 * X["x"]) + 0.1 * rng.normal(size=40), **quick, progress=False).story.split())
+    assert "'Station_ID' is taken for a quantity; if its whole numbers only name stations or rows, as its" in story
+    assert story.count("is taken for a quantity") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -25,6 +26,9 @@ _SHORT = 0.05  # what took fewer seconds is not told
 _COMPILED = 1.0  # nor are fewer seconds of compiling
 _LISTED = 10  # so many columns are named
 _FEW = 4  # a column with so few different values says nothing of how fast the function changes along it
+_IDENTIFIER = re.compile(  # NO is a gas
+    r"(?!NO$)(?i:(.*[\W_])?(id|fid|objectid|nr|no|num|number|code|station|stationid)\.?)"
+)
 
 
 def story_of(search: CandidateSearch, seconds: float) -> Story:
@@ -70,6 +74,12 @@ def _data(search: CandidateSearch) -> Iterable[str]:
     if dated:
         yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."
     yield from (each.in_words for each in data.encodings if each.kind != "date")
+    for name, column in zip(_columns(search), search.X.T, strict=False):
+        if _IDENTIFIER.fullmatch(name.strip()) and len(np.unique(column)) > 2 and (column == np.round(column)).all():
+            yield (
+                f"{name!r} is taken for a quantity; if its whole numbers only name stations or rows, as its name "
+                "suggests, leave the column out."
+            )
     yield search.findings.get("copies", "")
     yield search.findings.get("codes", "")
 
