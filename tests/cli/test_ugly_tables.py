@@ -244,6 +244,7 @@ BAD = {
     "a zone missing": (spoilt(2, "d", "2024-02-03 10:00", d=dates("%Y-%m-%d %H:%MZ")), r"'d' .*\(line 4 .*time zone"),
     "infinite": (spoilt(1, "a", "inf"), r"column 'a' is infinite in row 2 \(line 3 of the file\); replace it"),
     "missing feature": (spoilt(1, "a", ""), r"column 'a', the first in row 2 \(line 3 .*--drop-missing"),
+    "n.a.": (spoilt(4, "b", "n.a."), r"column 'b', the first in row 5 \(line 6 .*--drop-missing"),
     "missing target": (spoilt(4, "y", "NA"), r"column 'y', the first in row 5 \(line 6 .*--drop-missing"),
     "line too long": (PLAIN[0].replace(b"\n", b",7\n", 3).replace(b",7\n", b"\n", 2), "line 3 has 4 fields where 3"),
     "line too short": (PLAIN[0] + b"1.0,2.0\n", "line 14 has 2 fields where 3 .*'a', 'b', 'y'; complete the line"),
