@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from problems import make_problem
 
 P = make_problem(d=10, T=3)
 GS = cagp.GaussSeidel(1)
+LIMITED = pd.DataFrame({"a": P.y, "b": [">= 9", *map(str, P.y[1:])]})
 
 
 def condition(X: object = P.X, y: object = P.y, solver: object = GS, **settings: object) -> cagp.Model:
@@ -51,6 +53,13 @@ ROWS: list[tuple[str, Callable[[], object], str]] = [
     ("X huge unsigned", lambda: condition(X=np.full((10, 2), 2**63, np.uint64)), r"integers beyond 2\*\*53"),
     ("y row", lambda: condition(y=P.y[None]), r"y must have shape \(10,\), got \(1, 10\); .* np.ravel\(y\)"),
     ("y None", lambda: condition(y=[None, *P.y[1:]]), r"y has 1 values .* index \(0,\)"),
+    (
+        "y below a limit",
+        lambda: cagp.fit(P.X, ["<3.5", *P.y[1:]]),
+        "y holds '<3.5', a value below a limit.*write half of",
+    ),
+    ("X above a limit", lambda: cagp.fit(LIMITED, P.y), "'b' of X holds '>= 9' at index 0, .*write the limit"),
+    ("y below, estimator", lambda: cagp.CAGPRegressor().fit(P.X, ["< 9", *P.y[1:]]), "y holds '< 9', a value below a"),
     ("y numbers as text", lambda: cagp.CAGPRegressor().fit(P.X, P.y.astype(str)), "y has texts, which are not numeric"),
     ("y None, estimator", lambda: cagp.CAGPRegressor(P.prior.kernel).fit(P.X, [None, *P.y[1:]]), "y has 1 values"),
     ("y dates", lambda: cagp.CAGPRegressor().fit(P.X, np.arange(10).astype("M8[D]")), "y has dates"),

@@ -32,8 +32,8 @@ from reports.pages import Page, smooth
 
 RANDOM = np.random.default_rng
 TITLES = ["Data", "What was tried", "What was chosen", "Error bars", "Time"]
-FLAT = "The data say next to nothing about {}: other values fit about as well, and predictions hardly depend on {}. "
-FLAT += "Nothing needs to be done."
+FLAT = "The data say next to nothing about {1}: other values fit about as well, and predictions at places like "
+FLAT += "those of the data hardly depend on {0}: nothing needs to be done there. Elsewhere they may depend on {0}."
 
 
 @pytest.fixture(scope="module")
@@ -148,9 +148,9 @@ def test_short_and_long_is_said_of_what_is() -> None:
 
 def test_one_voice_about_what_the_data_do_not_say(tmp_path: Path) -> None:
     advice = (Advice("flat", "noise_variance"), Advice("flat", "kernel.variance"))
-    wanted = FLAT.format("noise_variance and kernel.variance", "them")
+    wanted = FLAT.format("them", "noise_variance and kernel.variance")
     assert all_worded(advice) == all_worded(advice, IN_OPTIONS) == (wanted,)
-    assert all_worded(advice[:1]) == (FLAT.format("noise_variance", "it"),)
+    assert all_worded(advice[:1]) == (FLAT.format("it", "noise_variance"),)
     X, y = smooth(40)
     result = replace(hyperparameters.fit(cagp.Prior(cagp.Matern32(0.5)), X, y, n_restarts=0), advice=advice)
     assert result.warnings == FitSummary.of(result, IN_OPTIONS).warnings == (wanted,)
@@ -159,7 +159,7 @@ def test_one_voice_about_what_the_data_do_not_say(tmp_path: Path) -> None:
         warn(result)
     assert [str(each.message) for each in caught] == [wanted]
     page = Page(write_fit_report(result.prior.condition(X, y), tmp_path, fit=result)).text
-    assert FLAT.format("the noise variance and the variance of the function", "them") in page
+    assert FLAT.format("them", "the noise variance and the variance of the function") in page
 
 
 def test_the_command_line_says_it_once(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_the_command_line_says_it_once(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     info = CliRunner().invoke(app, ["info", str(tmp_path / "m")]).output
     for said in (" ".join(done.output.split()), " ".join(info.split())):
-        assert said.count(FLAT.format("the lengthscale of idle", "it")) == 1
+        assert said.count(FLAT.format("it", "the lengthscale of idle")) == 1
         assert f"{BEYOND} along idle" in said
         assert "160 observations at 3 columns: east, north, idle." in said
         assert not re.search(r"\d{7}", said.split("data file")[0].split("Gram matrix")[0])
@@ -203,3 +203,27 @@ def test_turned_axes_beyond_the_data_are_said_in_words() -> None:
     (said,) = directions_in_words(kernel, "abc", X)
     assert f"the lengthscale is {BEYOND} there, 0.3 across" in said
     assert not any("axis" in each for each in in_sentences(cagp.Prior(kernel), "abc", (), X))
+
+
+def test_a_lengthscale_along_two_values_says_nothing_of_others() -> None:
+    """Of 60 stations two were read a day later: predictions of the day after depend on what these cannot tell."""
+    rng = RANDOM(1)
+    X = pd.DataFrame({"x": rng.random(60), "y": rng.random(60), "day": 0.0, "wet": rng.random(60) > 0.5})
+    X.loc[[3, 40], "day"] = 7.5
+    v = np.sin(5 * X["x"]) * np.cos(4 * X["y"]) + 0.1 * rng.normal(size=60)
+    quick = {"kernel": "rbf", "mean": "constant", "uncertainty": False, "varying": False, "progress": False}
+    story = " ".join(cagp.fit(X, v, **quick).story.split())
+    assert re.search(r"next to nothing about the lengthscales? of (day|\w+ and day|day and \w+)", story)
+    assert "nothing needs to be done there. Elsewhere they may depend on" in story
+    assert "day has only 2 different values: predictions at others depend on its lengthscale." in story
+    assert "wet has only" not in story
+
+
+def test_numbers_that_may_be_names_are_told() -> None:
+    rng = RANDOM(2)
+    X = pd.DataFrame({"x": rng.random(40), "Station_ID": rng.permutation(40), "grid": rng.permutation(40), "NO": 3})
+    X["NO"], X["code"] = rng.integers(0, 90, 40), rng.random(40)
+    quick = {"kernel": "rbf", "mean": "constant", "uncertainty": False, "varying": False, "recalibrate": False}
+    story = " ".join(cagp.fit(X, np.sin(6 * X["x"]) + 0.1 * rng.normal(size=40), **quick, progress=False).story.split())
+    assert "'Station_ID' is taken for a quantity; if its whole numbers only name stations or rows, as its" in story
+    assert story.count("is taken for a quantity") == 1

@@ -621,3 +621,45 @@ def test_a_field_tells_its_story_and_has_a_map(tmp_path: Path) -> None:
     assert "<title>cagp: map of t2m" in conditioned.map(tmp_path / "map.html", cells=100, progress=False).read_text()
     with pytest.raises(InputTypeError, match=r"got ConditionedField; its model is one: pass conditioned\.model"):
         require_model(conditioned)
+
+
+@pytest.fixture(scope="module")
+def hilly() -> tuple[cagp.Model, Any]:
+    """A model with a covariate, and a grid that has it as a variable, missing over the sea."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.random((60, 3)), columns=["x", "y", "elevation"])
+    values = np.sin(4 * X["x"]) + X["elevation"] + 0.1 * rng.normal(size=60)
+    quick: dict[str, Any] = {"kernel": "rbf", "mean": "constant", "uncertainty": False, "recalibrate": False}
+    model = cagp.fit(X, values, **quick, varying=False, transform=None, progress=False)
+    heights = rng.random((4, 5))
+    heights[0, 1] = heights[3] = np.nan
+    coords = {"y": np.linspace(0, 1, 4), "x": np.linspace(0, 1, 5)}
+    return model, xr.Dataset({"elevation": (("y", "x"), heights)}, coords=coords)
+
+
+def test_cells_without_a_covariate_are_empty(hilly: tuple[cagp.Model, Any]) -> None:
+    model, dataset = hilly
+    with pytest.raises(InputError, match=r"no coordinate 'elevation'.*grid\.set_coords\('elevation'\) makes"):
+        interop.predict(model, dataset)
+    with pytest.raises(InputError, match=r"grid\.assign_coords\(elevation=grid\) makes"):
+        interop.predict(model, dataset["elevation"])
+    where = dataset.set_coords("elevation")
+    found = interop.predict(model, where, level=0.9)
+    there = where["elevation"].notnull()
+    y, x = np.meshgrid(where["y"], where["x"], indexing="ij")
+    X = np.stack([x, y, where["elevation"].values], axis=-1)[there.values]
+    direct = model.predict(pd.DataFrame(X, columns=["x", "y", "elevation"]))
+    assert found["mean"].dims == ("y", "x")
+    for name, values in (("mean", direct.mean), ("std", direct.std), ("upper", direct.interval(0.9)[1])):
+        np.testing.assert_allclose(found[name].values[there.values], values, rtol=1e-12)
+        np.testing.assert_array_equal(found[name].isnull(), ~there)
+    lazy = interop.predict(model, where, chunks={"y": 1})  # the last block has nothing
+    np.testing.assert_allclose(lazy["mean"], found["mean"], rtol=1e-9)
+    drawn = interop.simulate(model, where, 2)
+    np.testing.assert_array_equal(drawn.isnull().all("realisation"), ~there)
+    with pytest.raises(InputError, match=r"have no 'elevation'; .*by=grid\['elevation'\]\.notnull\(\)"):
+        interop.average(model, where)
+    mean = interop.average(model, where, where["elevation"].notnull())
+    np.testing.assert_allclose(mean["mean"], direct.mean.mean(), rtol=1e-9)
+    with pytest.raises(InputError, match="no cell of the grid has all coordinates"):
+        interop.predict(model, where.isel(y=[3]))

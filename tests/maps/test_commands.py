@@ -14,6 +14,7 @@ import shapely
 
 import cagp
 from cagp import saving, tables
+from cagp.support.coordinate_systems import east_and_north
 from cli.small import call, start
 from maps.places import DEGREES, RD, stations
 from reports.pages import sent
@@ -197,6 +198,33 @@ def test_a_csv_says_its_system_on_the_command_line(folder: Path) -> None:
     refused = call("predict", folder / "plain", folder / "degrees.gpkg")
     assert refused.exit_code == 2
     assert "is EPSG:4326 (WGS 84), that of the model EPSG:28992 (Amersfoort / RD New)" in refused.output
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "Rechtswert,Hochwert",
+        "ostwert,nordwert",
+        "RW,HW",
+        "E,N",
+        "Easting,NORTHING",
+        "N,E",
+        "X,Y",
+        "x,y,n",
+        "height,rw,n",
+    ],
+)
+def test_coordinates_have_names_in_use(names: str) -> None:
+    given = names.lower().split(",")
+    east = next(i for i, name in enumerate(given) if name in ("rechtswert", "ostwert", "rw", "e", "easting", "x"))
+    north = next(i for i, name in enumerate(given) if name in ("hochwert", "nordwert", "hw", "n", "northing", "y"))
+    for system in (RD, None):
+        assert east_and_north([*names.split(","), "soil"], system) == (east, north)
+
+
+@pytest.mark.parametrize("names", ["x,y,lon,lat", "n,soil", "rw,e,n", "x,n", "rechtswert,y,x"])
+def test_coordinates_that_names_do_not_tell(names: str) -> None:
+    assert east_and_north(names.split(",")) is None
 
 
 def test_degrees_of_a_csv_are_on_the_globe(tmp_path: Path) -> None:

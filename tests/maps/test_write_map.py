@@ -430,6 +430,22 @@ def test_the_cells_of_a_raster_with_its_columns(tmp_path: Path) -> None:
         cagp.write_map(model, tmp_path / "other.tif", raster(tmp_path / "slope.tif", names=("slope",)))
 
 
+def test_one_band_without_a_description(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    named, bare = raster(tmp_path / "dem.tif"), raster(tmp_path / "bare.tif", names=("",))
+    with rasterio.open(bare) as source:
+        assert source.descriptions == (None,)
+    model = plane_model(columns=("geometry", "height"))
+    cagp.write_map(model, tmp_path / "a.tif", named)
+    assert not caplog.messages
+    cagp.write_map(model, tmp_path / "b.tif", bare)
+    assert caplog.messages == [f"The only band of {bare}, which has no description, is taken for 'height'."]
+    with rasterio.open(tmp_path / "a.tif") as one, rasterio.open(tmp_path / "b.tif") as two:
+        np.testing.assert_array_equal(one.read(), two.read())
+    two_bands = raster(tmp_path / "two.tif", names=("", ""))
+    with pytest.raises(InputError, match="has no band described as 'height'"):
+        cagp.write_map(model, tmp_path / "other.tif", two_bands)
+
+
 def test_bands_have_scales_offsets_and_nan(tmp_path: Path) -> None:
     packed, plain, model = (
         tmp_path / "packed.tif",

@@ -52,6 +52,7 @@ def test_a_recalibration_is_tried_and_told(
     assert any("Another kernel" in sentence and "Not tried here" in sentence for sentence in check.advice)
     assert any("--mean linear" in sentence and "Not tried here" in sentence for sentence in check.advice)
     assert "no observation judges itself" in page.text
+    assert "in the training data, without rows that were left out for missing values." in page.text
     held = page.row("recalibration", "50% intervals hold")
     inside = (np.abs(check.data.z) <= norm.ppf(0.75)).mean()
     assert held[1] == f"{100 * inside:.1f}%"
@@ -160,6 +161,7 @@ def test_a_recalibrated_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
     page = Page(check.path)
     assert "The model is recalibrated. Without that, the error" in page.text
     assert "no observation judges itself" in page.text
+    assert "in the training data, without rows that were left out for missing values." in page.text
 
 
 @pytest.mark.usefixtures("words_only")
@@ -188,6 +190,20 @@ def test_held_out_data_that_reject_the_model_try_a_recalibration() -> None:
     fine = judged_by(prior().condition(X[:200], y[:200]), holdout=(X[200:], y[200:]))
     assert fine.after is None
     assert "no sign that it is needed" in fine.how
+
+
+@pytest.mark.parametrize(
+    ("mean", "constant", "trend"),
+    [(cagp.Zero(), True, True), (cagp.Constant(), False, True), (cagp.Polynomial(1), False, False)],
+)
+def test_a_bias_asks_for_the_mean_that_a_model_does_not_have(mean: cagp.Mean, constant: bool, trend: bool) -> None:
+    X, y = smooth(120)
+    model = cagp.Prior(cagp.Matern52(0.3), noise_variance=0.01, mean=mean).condition(X[:60], y[:60])
+    found = judged_by(model, holdout=(X[60:], y[60:] + 0.5))
+    assert "biased" in found.judged.diagnosis.failures
+    said = " ".join(remedies_for_data(found, model))
+    assert ("Constant()" in said) == constant
+    assert ("Polynomial(1)" in said) == trend
 
 
 @pytest.mark.usefixtures("words_only")

@@ -16,6 +16,7 @@ from ..model import Model
 from ..quantities import is_several
 from ..solvers import Solver
 from ..support import clock
+from ..support.codes import told_of_codes
 from ..support.encodings import Encoding
 from ..support.frames import units_of, without_target
 from ..support.repetitions import told_of_copies
@@ -184,6 +185,10 @@ def found(request: FitRequest, started: float) -> Model:
     if copies := "" if request.data.weighted else told_of_copies(request.data.X, request.data.y):
         warn(None, copies)
         search.findings["copies"] = copies
+    columns = request.data.names or [f"x{i}" for i in range(request.data.X.shape[1])]
+    if codes := told_of_codes(request.data.X, request.data.y, columns):
+        warn(None, codes)
+        search.findings["codes"] = codes
     if constant := told_by_a_constant(request.data.y, search.result):
         warn(None, constant)
         search.findings["constant"] = constant

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
 
-from ..hyperparameters.named import in_sentences, named, naming
+from ..hyperparameters.named import Hyperparameter, in_sentences, named, naming
 from ..kernels.rotated import directions_in_words
 from ..regression import CrossFitted
 from ..solvers.exact import EXACT_UP_TO
@@ -24,6 +25,10 @@ _NAME = 24  # a longer name of a column is cut in sentences that have many
 _SHORT = 0.05  # what took fewer seconds is not told
 _COMPILED = 1.0  # nor are fewer seconds of compiling
 _LISTED = 10  # so many columns are named
+_FEW = 4  # a column with so few different values says nothing of how fast the function changes along it
+_IDENTIFIER = re.compile(  # NO is a gas
+    r"(?!NO$)(?i:(.*[\W_])?(id|fid|objectid|nr|no|num|number|code|station|stationid)\.?)"
+)
 
 
 def story_of(search: CandidateSearch, seconds: float) -> Story:
@@ -69,7 +74,14 @@ def _data(search: CandidateSearch) -> Iterable[str]:
     if dated:
         yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."
     yield from (each.in_words for each in data.encodings if each.kind != "date")
+    for name, column in zip(_columns(search), search.X.T, strict=False):
+        if _IDENTIFIER.fullmatch(name.strip()) and len(np.unique(column)) > 2 and (column == np.round(column)).all():
+            yield (
+                f"{name!r} is taken for a quantity; if its whole numbers only name stations or rows, as its name "
+                "suggests, leave the column out."
+            )
     yield search.findings.get("copies", "")
+    yield search.findings.get("codes", "")
 
 
 def _tried(search: CandidateSearch, tried: tuple[Tried, ...]) -> Iterable[str]:
@@ -115,12 +127,22 @@ def _chosen(search: CandidateSearch) -> Iterable[str]:
     if search.result is not None:
         if TIME_IS_UP in search.result.story and not search.interrupt.requested:
             yield "Their fit ended when its time was up; more seconds= take it further."
-        flat = (each for each in search.result.advice if each.kind == "flat")
-        yield from all_worded(flat, called=naming(named(prior, columns, units)))
+        flat, numbers = [each for each in search.result.advice if each.kind == "flat"], named(prior, columns, units)
+        yield from all_worded(flat, called=naming(numbers))
+        yield from _few_values(search, {each.subject for each in flat}, numbers)
     if isinstance(prior.mean, CrossFitted):
         yield f"The trend is {prior.mean.in_words}. The Gaussian process is one of what is left."
     yield found.get("integration", "")
     yield f"Predictions are made with {search.request.solver!r}."
+
+
+def _few_values(search: CandidateSearch, flat: set[str], numbers: list[Hyperparameter]) -> Iterable[str]:
+    """Along which columns a ``flat`` lengthscale could not be learned, as they have few values, in a sentence each."""
+    own = [each for each in numbers if each.name in flat and each.kind == "lengthscale"]
+    for column in sorted({each.column for each in own if each.column is not None}):
+        different, of = np.unique(search.X[:, column]), _columns(search)[column]
+        if 2 <= len(different) <= _FEW and not set(different) <= {0.0, 1.0}:  # yes and no are all values there are
+            yield f"{of} has only {len(different)} different values: predictions at others depend on its lengthscale."
 
 
 def _error_bars(search: CandidateSearch) -> Iterable[str]:

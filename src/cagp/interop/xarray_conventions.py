@@ -64,8 +64,8 @@ class Axis:
             f"{words[self.time_unit]} since 1970-01-01" if self.role == "time" else _UNITS_OF.get(self.role, self.said)
         )
 
-    def numbers(self, values: Any) -> np.ndarray:
-        """The coordinate's values as finite float64 numbers, in the shape they have."""
+    def numbers(self, values: Any, gaps: bool = False) -> np.ndarray:
+        """The coordinate's values as float64 numbers in the shape they have, finite but for ``gaps`` of covariates."""
         array = np.asarray(values)
         if array.dtype.kind == "M":
             array = (array - _EPOCH) / TIME_UNITS[self.time_unit]
@@ -74,10 +74,11 @@ class Axis:
         elif array.dtype.kind not in "fiu":
             remedy = 'for other calendars use convert_calendar("standard"), for labels give numbers with assign_coords'
             raise InputTypeError(f"the coordinate {self.name!r} is no number or time, but {array.dtype}; {remedy}")
-        if bad := int((~np.isfinite(array)).sum()):
+        array = array.astype(np.float64)
+        if bad := int((np.isinf(array) if gaps and self.role == "other" else ~np.isfinite(array)).sum()):
             remedy = "drop those points first, for example with stack and dropna"
             raise InputError(f"the coordinate {self.name!r} has {bad} values that are missing or infinite; {remedy}")
-        return array.astype(np.float64)
+        return array
 
 
 def role_of(name: Hashable, coordinate: Any, *, strict: bool = True) -> str:
@@ -128,7 +129,8 @@ def coordinates_of(grid: Gridded, columns: Sequence[str], kernel: Kernel) -> lis
             return None
         raise InputError(
             f"the grid has no coordinate {missing[0]!r}, as a column of the model is called, there are "
-            f"{sorted(map(str, grid.coords))}; rename one, or give coords=(...) for the columns {tuple(columns)}"
+            f"{sorted(map(str, grid.coords))}; "
+            + (_made_one(grid, missing[0]) or f"rename one, or give coords=(...) for the columns {tuple(columns)}")
         )
     return [
         name if name in grid.coords else _only(grid, role, hint=True) for name, role in zip(columns, roles, strict=True)
@@ -144,8 +146,16 @@ def matching(grid: Gridded, axis: Axis) -> xr.DataArray:
         return grid.coords[_only(grid, axis.role, hint=False)]
     if named is not None:
         raise InputError(f"the coordinate {axis.name!r} is a {axis.role} coordinate in the observed field, not here")
-    remedy = f"rename one, or add it with assign_coords({axis.name}=...)"
+    remedy = _made_one(grid, axis.name) or f"rename one, or add it with assign_coords({axis.name}=...)"
     raise InputError(f"the grid has no coordinate {axis.name!r}, there are {sorted(map(str, grid.coords))}; {remedy}")
+
+
+def _made_one(grid: Gridded, name: str) -> str:
+    """How a variable of the grid becomes a coordinate; "" where there is no variable of that name."""
+    if name in getattr(grid, "data_vars", ()):
+        return f"it is a variable of the grid, which grid.set_coords({name!r}) makes a coordinate"
+    of_its_own = getattr(grid, "name", None) == name
+    return f"the array has that name: grid.assign_coords({name}=grid) makes it a coordinate" if of_its_own else ""
 
 
 def _only(grid: Gridded, role: str, hint: bool) -> str:

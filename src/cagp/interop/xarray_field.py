@@ -96,10 +96,10 @@ class ConditionedField:
         """The prediction at the coordinates of ``grid``: a Dataset with ``mean`` and ``std``, each in the grid's shape.
 
         Only the coordinates of ``grid`` matter; latitude and longitude may have other names than in the observed field,
-        and Geographic takes any convention for longitudes. ``observed`` predicts new observations, with the noise of
-        the field or ``noise_variance``. ``level`` adds the ends of central intervals, ``lower`` and ``upper``;
-        ``exceed``, a threshold or several, the probability of more: ``exceeds_300`` for 300. The others are those of
-        ``Model.predict``.
+        and Geographic takes any convention for longitudes. Cells where a covariate is missing are NaN. ``observed``
+        predicts new observations, with the noise of the field or ``noise_variance``. ``level`` adds the ends of central
+        intervals, ``lower`` and ``upper``; ``exceed``, a threshold or several, the probability of more:
+        ``exceeds_300`` for 300. The others are those of ``Model.predict``.
 
         Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), each block is predicted when it is
         asked for, one at a time, by the stopping rule for itself. The numbers are the same.
@@ -142,6 +142,12 @@ class ConditionedField:
         inside = (labels if single else pd.notna(labels)) & (each != 0)
         if not inside.any():
             raise InputError("no cell of the grid is in a region and has a weight; choose another by, or other weights")
+        gaps = np.isnan(points[inside]).any(axis=0)
+        if gaps.any():
+            missing = request.columns.axes[int(gaps.argmax())].name
+            raise InputError(
+                f"cells in the regions have no {missing!r}; leave them out, such as with by=grid[{missing!r}].notnull()"
+            )
         groups = np.zeros(int(inside.sum()), dtype=np.int64) if single else labels[inside]
         found = request.model.average(points[inside], each[inside], by=groups, progress=progress)
         if found.status.reason == "interrupted":
@@ -179,7 +185,8 @@ class ConditionedField:
         """``n`` fields at the coordinates of ``grid``, drawn jointly: an array with a first dimension "realisation".
 
         Where the grid is backed by dask, or ``chunks`` cuts the realisations (``{"realisation": 10}``), nothing is
-        drawn yet; the fields are the same. For the rest see ``Model.simulate`` and ``predict``.
+        drawn yet; the fields are the same. Cells where a covariate is missing are NaN. For the rest see
+        ``Model.simulate`` and ``predict``.
         """
         return simulate_on(self.request(grid, observed, noise_variance), grid, n, seed, chunks, progress)
 

@@ -14,7 +14,6 @@ import xarray as xr
 
 from ..errors import InputError, InputTypeError
 from ..model import Model
-from ..prediction import Prediction
 from ..stopping import Rule
 from ..support.validation import count
 from . import xarray_conventions as cf
@@ -46,9 +45,13 @@ class Columns:
         return coordinates, [each.variable.to_base_variable().set_dims(dims) for each in coordinates], dims
 
     def points(self, coordinates: Iterable[Any]) -> tuple[np.ndarray, tuple[int, ...]]:
-        """The points (T, p) of a block given by its coordinates, which go together, and the shape of the block."""
-        columns = [axis.numbers(values) for axis, values in zip(self.axes, coordinates, strict=True)]
-        for axis, numbers in zip(self.axes, columns, strict=True):
+        """The points (T, p) of a block given by its coordinates, which go together, and the shape of the block.
+
+        They are NaN where a covariate is missing.
+        """
+        columns = [axis.numbers(values, gaps=True) for axis, values in zip(self.axes, coordinates, strict=True)]
+        for axis, column in zip(self.axes, columns, strict=True):
+            numbers = column[~np.isnan(column)]
             if axis.role == "longitude" and numbers.size and self.longitudes is not None:
                 (low, high), first, last = self.longitudes, numbers.min(), numbers.max()
                 ocean = high > 360 and first < low <= first + 360 <= high
@@ -73,7 +76,16 @@ def points_on(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, li
     """The points (T, p) of a whole grid, whose longitudes are written like those seen, where that matters."""
     require_grid(like, "like")
     columns = Columns(axes, longitudes)
-    return columns.points(each.values for each in columns.within(like)[1])[0]
+    points = columns.points(each.values for each in columns.within(like)[1])[0]
+    return points[complete(points)]
+
+
+def complete(points: np.ndarray, every: bool = True) -> np.ndarray:
+    """Which points (T, p) of a grid have all coordinates, (T,); refused where none of ``every`` one has them."""
+    there = np.asarray(~np.isnan(points).any(axis=1))
+    if every and not there.any():
+        raise InputError("no cell of the grid has all coordinates; choose another part of it")
+    return there
 
 
 @dataclass(frozen=True)
@@ -99,11 +111,19 @@ class Request:
         """The variables of the result."""
         return ("mean", "std", *(() if self.level is None else ("lower", "upper")), *self.thresholds)
 
-    def posterior(self, coordinates: Iterable[Any], progress: bool | None) -> tuple[Prediction, tuple[int, ...]]:
-        """The prediction on a block given by its coordinates, and the shape of the block."""
+    def predicted(self, coordinates: Iterable[Any], every: bool, progress: bool | None) -> tuple[np.ndarray, Any]:
+        """The variables of the result along a last axis, NaN where a covariate is missing, and the status.
+
+        They are on a block given by its coordinates, or on ``every`` one.
+        """
         points, shape = self.columns.points(coordinates)
-        post = self.model.predict(points, stop=self.stop, batch_size=self.batch_size, progress=progress)
-        return (post.observed(self.noise) if self.observed else post), shape
+        there, status = complete(points, every), None
+        values = np.full((len(points), len(self.names)), np.nan)
+        if there.any():
+            post = self.model.predict(points[there], stop=self.stop, batch_size=self.batch_size, progress=progress)
+            values[there] = self.statistics(post.observed(self.noise) if self.observed else post, (-1,))
+            status = post.status
+        return values.reshape(*shape, -1), status
 
     def statistics(self, found: Any, shape: tuple[int, ...]) -> np.ndarray:
         """The variables of the result along a last axis, in float64."""
@@ -116,10 +136,10 @@ class Request:
     def __call__(self, *coordinates: Any) -> np.ndarray:
         """The variables of the result on one block."""
         with self.lock:
-            post, shape = self.posterior(coordinates, progress=False)
-        if post.status.reason == "interrupted":  # a block has no status to say so in
+            values, status = self.predicted(coordinates, every=False, progress=False)
+        if status is not None and status.reason == "interrupted":  # a block has no status to say so in
             raise KeyboardInterrupt
-        return self.statistics(post, shape)
+        return values
 
 
 def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None, progress: bool | None) -> xr.Dataset:
@@ -129,8 +149,8 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
-        post, shape = request.posterior([each.values for each in spread], progress)
-        values, status = request.statistics(post, shape), str(post.status)
+        values, found = request.predicted([each.values for each in spread], every=True, progress=progress)
+        status = str(found)
     else:
         values = _lazy_blocks(request, spread, blocks)
         status = "Predicted block by block."
@@ -205,13 +225,14 @@ def simulate_on(
     if unknown := [name for name in chunks or {} if name != REALISATION]:
         raise InputError(f"chunks name {unknown}; fields are cut along {REALISATION!r} alone, because each is whole")
     points, shape = request.columns.points(each.values for each in spread)
-    simulator = request.model.simulator(points)
+    there = complete(points)
+    simulator = request.model.simulator(points[there])
     draw = partial(simulator.draw, seed=seed, observed=request.observed, noise_variance=request.noise)
     if chunks is None and not grid.chunksizes:
-        values, how = _drawn(draw, shape, nullcontext(), 0, n, progress)
+        values, how = _drawn(draw, there, shape, nullcontext(), 0, n, progress)
     else:
         step = count((chunks or {}).get(REALISATION) or max(1, _BLOCK_BYTES // (8 * len(points))), "chunks", minimum=1)
-        values, how = _lazy_fields(draw, shape, n, step), "when the values were needed"
+        values, how = _lazy_fields(draw, there, shape, n, step), "when the values were needed"
     source = request.source
     attributes, notes = cf.simulated(source.name, source.attributes, request.model, request.observed, how, seed)
     dataset = _frame(request, grid, coordinates, dims)
@@ -223,21 +244,32 @@ def simulate_on(
 
 
 def _drawn(
-    draw: Callable[..., Any], shape: tuple[int, ...], lock: Any, first: int, n: int, progress: bool | None = False
+    draw: Callable[..., Any],
+    there: np.ndarray,
+    shape: tuple[int, ...],
+    lock: Any,
+    first: int,
+    n: int,
+    progress: bool | None = False,
 ) -> tuple[np.ndarray, str]:
-    """``n`` fields in the shape of a grid, and how they were drawn; one block at a time, as one may use all memory."""
+    """``n`` fields in the shape of a grid, NaN but ``there`` (T,), and how they were drawn.
+
+    One block at a time, as one may use all memory.
+    """
     with lock:
         found = draw(n, first=first, progress=progress)
-    return np.asarray(found.fields, dtype=np.float64).reshape(n, *shape), found.how
+    values = np.full((n, len(there)), np.nan)
+    values[:, there] = found.fields
+    return values.reshape(n, *shape), found.how
 
 
-def _lazy_fields(draw: Callable[..., Any], shape: tuple[int, ...], n: int, step: int) -> Any:
+def _lazy_fields(draw: Callable[..., Any], there: np.ndarray, shape: tuple[int, ...], n: int, step: int) -> Any:
     """A dask array (n, …) in blocks of ``step`` fields; nothing is drawn yet."""
     import dask.array as da
     from dask.delayed import delayed
     from dask.utils import SerializableLock
 
-    drawn = delayed(partial(_drawn, draw, shape, SerializableLock()), pure=False, traverse=False, nout=2)
+    drawn = delayed(partial(_drawn, draw, there, shape, SerializableLock()), pure=False, traverse=False, nout=2)
     blocks = [(first, min(step, n - first)) for first in range(0, n, step)]
     parts = [da.from_delayed(drawn(first, m)[0], (m, *shape), dtype=np.float64) for first, m in blocks]
     return da.concatenate(parts, axis=0)

@@ -75,6 +75,14 @@ class Columns:
         """The columns that are no coordinates."""
         return tuple(name for i, name in enumerate(self.names) if i not in (self.east, self.north))
 
+    def band_of(self, name: str, source: Any) -> int:
+        """Which band of a raster, from 1, one of the ``others`` is: the only one there is needs no description."""
+        return 1 if self.takes_only_band(source) else 1 + source.descriptions.index(name)
+
+    def takes_only_band(self, source: Any) -> bool:
+        """Whether the only band of a raster, which has no description, is the only one of the ``others``."""
+        return len(self.others) == source.count == 1 and not source.descriptions[0]
+
 
 @dataclass(frozen=True)
 class MapOfModel:
@@ -173,7 +181,7 @@ class MapOfModel:
         wanted = np.ones(tile.shape, dtype=bool) if self.area is None else self.area.inside(self.cells, tile)
         if self.cells.raster is not None:
             with opened(self.cells.raster) as source:
-                for band in [1 + source.descriptions.index(each) for each in self.columns.others] or [1]:
+                for band in [self.columns.band_of(each, source) for each in self.columns.others] or [1]:
                     wanted &= np.isfinite(_values(source, band, tile))
         return wanted
 
@@ -200,7 +208,7 @@ class MapOfModel:
             assert self.cells.raster is not None
             with opened(self.cells.raster) as source:
                 for name in self.columns.others:
-                    values = _values(source, 1 + source.descriptions.index(name), tile)
+                    values = _values(source, self.columns.band_of(name, source), tile)
                     found[:, self.columns.names.index(name)] = values[wanted]
         return found
 
@@ -296,7 +304,9 @@ def _require_bands(cells: Cells, columns: Columns) -> None:
             "cagp predict MODEL grid.nc, or grid.cagp.predict(model)"
         )
     with opened(cells.raster) as source:
-        if missing := [name for name in columns.others if name not in source.descriptions]:
+        if columns.takes_only_band(source):
+            LOGGER.warning(f"The only band of {cells.raster}, which has no description, is taken for {needed}.")
+        elif missing := [name for name in columns.others if name not in source.descriptions]:
             raise InputError(
                 f"the model also needs {needed}, and {cells.raster} has no band described as {missing[0]!r}, but "
                 f"{', '.join(map(repr, source.descriptions))}; rasterio's set_band_description names a band"
@@ -322,9 +332,10 @@ def write_map(
 
     ``grid`` is the side of the cells, a number in the unit of the coordinates or such as "500m", over the data of the
     model; or a raster file, whose cells are taken, with the other columns of the model as bands that are described by
-    their names, in their unit by scale and offset. ``mask`` are polygons, a GeoDataFrame or a file: cells whose centre
-    is outside, and those that the raster has no data for, are NaN. The coordinate system is that of the model, or of
-    ``about`` where that does not say it; a mask in another one is converted, a raster is refused.
+    their names (a single one for a single column need not be), in their unit by scale and offset. ``mask`` are
+    polygons, a GeoDataFrame or a file: cells whose centre is outside, and those that the raster has no data for, are
+    NaN. The coordinate system is that of the model, or of ``about`` where that does not say it; a mask in another one
+    is converted, a raster is refused.
 
     The bands are mean, std, lower and upper, the ends of the central intervals of this ``level``, of f or, with
     ``observed``, of new observations; ``exceeds_50`` and so on for the thresholds ``exceed``; with ``share`` how much

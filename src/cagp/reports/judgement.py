@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..means import Constant
 from ..model import Model
 from ..recalibration.diagnosis import Diagnosis
 from ..solvers import NearestNeighbours, Solver
@@ -138,7 +139,8 @@ def _points_table(held_out: HeldOut, names: Names, columns: list[int]) -> PageTa
         observed, predicted = with_unit(datum(float(held_out.truth[i])), unit), with_unit(f"{lower} to {upper}", unit)
         rows.append((str(held_out.rows[i]), *place, observed, f"{mean} ({predicted})", number(float(held_out.z[i]), 2)))
     which = "observations with the largest |z|" if len(order) < len(np.unique(held_out.rows)) else "observations"
-    caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
+    caption = f"The {which}. Row: counted from 0 (after the header of a file) in the {held_out.rows_of}, without rows "
+    caption += "that were left out for missing values."
     if len(columns) < held_out.X.shape[1]:
         caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."
     narrow = shortened(names.features or (), 20)
@@ -185,6 +187,8 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
     if diagnosis.state == "right":
         return []
     said = []
+    mean = model.prior.mean
+    has = (*((_AGAIN,) if model.record is not None else ()), *((_MEAN,) if mean.unknown or mean.learned else ()))
     if diagnosis.suspicious:
         said.append(
             "Check with more rows: of models that are right, about one in twenty looks like this by chance. If more "
@@ -195,7 +199,7 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
     if not found.recalibrated:
         said.append(f"Recalibrate: `cagp fit … --recalibrate`, in Python model.recalibrated(). {trial(found)}")
     for failure in (*diagnosis.failures, *diagnosis.signs):
-        said += [each for each in _REMEDIES[failure] if model.record is None or not each.startswith(_AGAIN)]
+        said += [each for each in _REMEDIES[failure] if not each.startswith(has)]
         if failure in ("heavy tails", "wrong shape") and not transformed and model.record is None:
             said.append(_TRANSFORM)
     if found.after is None and "too narrow" in diagnosis.failures:
@@ -225,7 +229,8 @@ def trial(found: BeforeAndAfter, opening: str = "Tried here, and it") -> str:
 def _other_models(model: Model) -> list[str]:
     """What would change the predictions too, which no recalibration does."""
     said = ["Another kernel can make the predictions better as well as their error bars. Not tried here."]
-    if model.components[0].basis is None:
+    mean = model.prior.mean
+    if model.record is None and (isinstance(mean, Constant) or not (mean.unknown or mean.learned)):
         said.append("So can a trend: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried here.")
     if model.record is not None:
         several = "Other kernels and trends were compared when this model was chosen: its story says which."
@@ -246,6 +251,7 @@ _TRANSFORM = (
 )
 
 _AGAIN = "Fit the hyperparameters again"  # which cagp.fit has done, with kernels of all kinds
+_MEAN = "Give the prior a mean with unknown coefficients"
 
 _REMEDIES = {
     "too narrow": [
@@ -262,7 +268,7 @@ _REMEDIES = {
         "and more iterations remove it.",
     ],
     "biased": [
-        "Give the prior a mean with unknown coefficients: Constant(), or Polynomial for a trend. Not tried here.",
+        f"{_MEAN}: Constant(), or Polynomial for a trend. Not tried here.",
         "Check that the held-out data come from the same place, time and instrument as the training data.",
     ],
     "outliers": ["Look at the observations with the largest |z|: outliers, typing errors, a second regime."],

@@ -173,7 +173,8 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     for ax in axes.flat[len(chosen) :]:
         ax.set_axis_off()
     handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small", frameon=False)
+    columns_of = 1 if across == 1 else len(labels)  # one panel is too narrow for all of them side by side
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns_of, fontsize="small", frameon=False)
     most = f"the {len(chosen)} of {len(columns)} columns that matter most"
     some = "all columns" if len(chosen) == len(columns) else most
     caption = (

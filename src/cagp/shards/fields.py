@@ -188,7 +188,7 @@ def some_points(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, 
     """The points (T, p) of a grid; of more than so many as many, drawn at random, and no others are read."""
     import xarray as xr
 
-    from ..interop.xarray_prediction import Columns, require_grid
+    from ..interop.xarray_prediction import Columns, complete, require_grid
 
     require_grid(grid, "like")
     columns = Columns(axes, longitudes)
@@ -199,7 +199,8 @@ def some_points(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, 
         at = {dim: xr.Variable("point", i) for dim, i in zip(dims, np.unravel_index(chosen, shape), strict=True)}
         every = {dim: 0 * index for dim, index in at.items()}
         spread = [each.isel({dim: (at if each.sizes[dim] > 1 else every)[dim] for dim in dims}) for each in spread]
-    return columns.points(each.values for each in spread)[0]
+    points = columns.points(each.values for each in spread)[0]
+    return points[complete(points)]
 
 
 def _rows_of(flat: Any, axes: tuple[Axis, ...]) -> np.ndarray:

@@ -13,8 +13,8 @@ from .numbers import listed
 _FINDINGS = {
     "not converged": "The optimiser did not converge ({detail}); {remedy}.",
     "at a bound": "{subject} ended at {detail}; the likelihood may be higher beyond it: {remedy}.",
-    "flat": "The data say next to nothing about {subject}: other values fit about as well, and predictions hardly "
-    "depend on it. Nothing needs to be done.",
+    "flat": "The data say next to nothing about {subject}: other values fit about as well, and predictions at places "
+    "like those of the data hardly depend on it: nothing needs to be done there. Elsewhere they may depend on it.",
     "iterations done": " {remedy}.",
     "limit reached": ": {remedy}",
 }

@@ -21,7 +21,9 @@ GLOBE, PLANE = ("latitude", "longitude"), ("x", "y")
 
 LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
 """The usual names of degrees, in small letters."""
-_EAST, _NORTH = ("x", "east", "easting", *LONGITUDES), ("y", "north", "northing", *LATITUDES)
+_EAST = ("x", "east", "easting", "rechtswert", "ostwert", *LONGITUDES)
+_NORTH = ("y", "north", "northing", "hochwert", "nordwert", *LATITUDES)
+_EAST_IN_SHORT, _NORTH_IN_SHORT = ("e", "rw"), ("n", "hw")  # where no others are there: they may mean something else
 
 
 def parsed(system: str) -> Any:
@@ -81,7 +83,10 @@ def east_and_north(names: Sequence[str], system: str | None = None) -> tuple[int
     if called is not None and set(called) <= {*names}:
         first, second = map(list(names).index, called)
         return (second, first) if called == GLOBE else (first, second)
-    known = [[i for i, name in enumerate(names) if name.strip().lower() in kind] for kind in (_EAST, _NORTH)]
+    for kinds in ((_EAST, _NORTH), (_EAST_IN_SHORT, _NORTH_IN_SHORT)):
+        known = [[i for i, name in enumerate(names) if name.strip().lower() in kind] for kind in kinds]
+        if any(known):
+            break
     if any(len(each) != 1 for each in known):
         return None
     east, north = known[0][0], known[1][0]

@@ -5,6 +5,7 @@ Files and data frames hold values in their own way and refuse in their own words
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from ..errors import InputError, InputTypeError
 from .numbers import datum
 
 KINDS = ("number", "boolean", "date", "category")
+_LIMIT = re.compile(r"\s*([<>≤≥])\s*=?\s*[.,]?\d")
 MOST_LEVELS = 50  # a text column with more different values is not taken for categories
 _WORDS = (("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("off", "on"))
 
@@ -145,6 +147,15 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def beyond_limit(value: object) -> str:
+    """What is to be said of a text such as "<3.5" where a number is needed, and what to do; "" of anything else."""
+    found = _LIMIT.match(value) if isinstance(value, str) else None
+    if found is None:
+        return ""
+    side, instead = ("below", "half of the limit") if found[1] in "<≤" else ("above", "the limit")
+    return f"a value {side} a limit, for which cagp has no likelihood; write {instead} in its place"
 
 
 def different(values: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import InputError, InputTypeError
 from .coordinate_systems import coordinate_names, coordinate_units, system_of, without_geometry
-from .encodings import Encoding, category, different, is_number, sources_of, yes_or_no
+from .encodings import Encoding, beyond_limit, category, different, is_number, sources_of, yes_or_no
 from .numbers import listed
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
@@ -218,7 +218,8 @@ def _learned(column: Any, name: str, frame: _Frame) -> Encoding | None:
             odd = [i for i, text in enumerate(texts) if not is_number(text)] or [0]
             row = int(np.isin(codes, odd).argmax())
             remedy = f"turn it into numbers, or {frame.remedy(name, True)}"
-            raise frame.refused(name, row, texts[codes[row]], f"text among numbers; {remedy}")
+            held = texts[codes[row]]
+            raise frame.refused(name, row, held, beyond_limit(held) or f"text among numbers; {remedy}")
     return category(name, texts, codes, frame, asked=asked)
 
 
@@ -231,7 +232,9 @@ def _require_numbers(column: Any, name: str, frame: _Frame) -> None:
     if texts:
         odd = [i for i in texts if not is_number(values[i])]
         remedy = "correct it or leave the row out" if odd else "turn the column into numbers, in pandas pd.to_numeric"
-        raise frame.refused(name, (odd or texts)[0], str(values[(odd or texts)[0]]), f"text {_WHERE_NUMBERS}; {remedy}")
+        first = (odd or texts)[0]
+        held = str(values[first])
+        raise frame.refused(name, first, held, beyond_limit(held) or f"text {_WHERE_NUMBERS}; {remedy}")
 
 
 def _encoded(column: Any, encoding: Encoding, argument: str) -> dict[str, np.ndarray]:

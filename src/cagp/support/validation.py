@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError, InputTypeError
+from .encodings import beyond_limit
 from .frames import column_names as column_names
 from .frames import frame_numbers, holds_texts, require_exact
 
@@ -68,6 +69,7 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
         if converted.dtype.kind == "O" and any(isinstance(row, Mapping) for row in converted.flat):
             rows = name if converted.ndim else f"[{name}]"
             raise InputTypeError(f"{name} has dictionaries; pass a data frame, such as pandas.DataFrame({rows})")
+        _require_no_limit(converted, name)
         raise InputTypeError(f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first")
     if converted.dtype.kind == "f" and converted.dtype.itemsize > 8:
         raise InputTypeError(f"{name} has type {converted.dtype}, wider than float64; convert it to float64 yourself")
@@ -150,11 +152,19 @@ def outputs(Y: ArrayLike, n: int, device: torch.device | None = None, name: str 
     return tensor
 
 
+def _require_no_limit(values: np.ndarray, name: str) -> None:
+    """Refuse texts such as "<3.5" among the values."""
+    for each in values.ravel().tolist():
+        if words := beyond_limit(each):
+            raise InputTypeError(f"{name} holds {each!r}, {words}")
+
+
 def require_numeric(y: Any, name: str) -> None:
     """Refuse texts and dates, which scikit-learn takes for numbers."""
     values = y.to_numpy() if hasattr(y, "to_numpy") else y
     dates = getattr(getattr(values, "dtype", None), "kind", "") in ("M", "m")
     if dates or holds_texts(values):
+        _require_no_limit(np.asarray(values), name)
         what = "dates" if dates else "texts"
         raise InputTypeError(f"{name} has {what}, which are not numeric; convert it to numbers first")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError
-from ..support.encodings import Encoding, category, is_number, yes_or_no
+from ..support.encodings import Encoding, beyond_limit, category, is_number, yes_or_no
 from ..support.frames import DAYS, days_since_1970
 from .table import RawColumns, Table, Taken, coded, complete, missing_in
 from .texts import TWO_DIGIT_YEAR, dates_in, form_of
@@ -97,8 +97,9 @@ def _not_numeric(raw: RawColumns, name: str, values: Any, remedy: str = _TURN) -
     """The refusal of a column of texts where numbers are needed: where the first text stands."""
     texts = values.to_pylist()
     row = next(i for i, text in enumerate(texts) if text is not None and not is_number(text))
-    where = f"in {raw.place_of(row)} it holds {texts[row][:40]!r}"
-    return TableError(f"{raw.path}: column {name!r} is not numeric, {where}; {remedy}")
+    where, limit = f"in {raw.place_of(row)} it holds {texts[row][:40]!r}", beyond_limit(texts[row])
+    what = f", {limit}" if limit else f"; {remedy}"
+    return TableError(f"{raw.path}: column {name!r} is not numeric, {where}{what}")
 
 
 def _numbers(raw: RawColumns, name: str, values: Any) -> np.ndarray:

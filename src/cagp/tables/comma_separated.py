@@ -23,7 +23,7 @@ from ..support.memory import human
 from .table import RawColumns, Taken, check_names, largest_table, missing_in, taken_at, too_large, too_much, unreadable
 from .texts import as_numbers
 
-_MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")
+_MISSING = ("", "NA", "N/A", "n/a", "N.A.", "n.a.", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")
 _MOST_PACKED = 1032  # bytes that one byte of a compressed file may stand for
 _DIGITS = 300  # of integers that float64 may have
 _INTEGER = re.compile(r"[+-]?\d{16,}")
