@@ -267,6 +267,8 @@ def test_bias_and_outliers_are_told_from_width() -> None:
     assert found.failures == ("outliers",)
     assert "2 of the errors lie far outside of them, up to 16 standard deviations" in found.sentence
     assert diagnose(np.append(1.3 * z, 16)).failures != ("outliers",)
+    assert diagnose(np.append(z, -6000)).failures == ("outliers",)  # no bias: one value moves the mean
+    assert "biased" in diagnose(np.append(z + 0.5, -6000)).failures
     flat = np.sqrt(3) * RANDOM(1).uniform(-1, 1, 2000)
     assert diagnose(flat).failures == ("wrong shape",)
 

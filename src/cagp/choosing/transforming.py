@@ -22,6 +22,7 @@ _BETTER = 0.02  # by so much of the score without it a transform must be better 
 # By so much the root mean square error of the mean may be worse with a transform; beyond chance, and in any case.
 _WORSE, _MUCH_WORSE = 0.02, 0.1
 _SHARES = 0.1  # below it the logit of a share is its logarithm, and numbers may be of any unit
+_NO_BETTER = ", since none predicts clearly better"
 _SMALL_POWER = 0.35  # powers up to this one have the square root as a milder one
 
 
@@ -92,7 +93,7 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
             changed.findings["transform"] = f"{said} {left}".strip()
             return changed
         tried.append(f"{transform.in_words}; {words}{own}")
-        why = ", since a transform would make their means worse" if better and not exceptions else why
+        why = ", since a transform would make their means worse" if better and not exceptions else why or _NO_BETTER
         if not better or exceptions or search.is_over:
             break
     if tried:

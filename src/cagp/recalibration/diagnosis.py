@@ -236,7 +236,8 @@ def _failures(tests: Assessment, coverage: tuple[Coverage, ...]) -> tuple[str, .
         failures.append("biased")
     if tests.std_p_value < tests.threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
         failures.append("too narrow" if spread > 1 else "too wide")
-    if failures == ["too narrow"] and all(c.inside for c in coverage) and _spread_by_few(z):
+    by_width = bool(failures) and set(failures) <= {"too narrow", "biased"}
+    if by_width and all(c.inside for c in coverage) and _spread_by_few(z):
         return ("outliers",)
     if tests.rejected and _heavy_tails(z):
         # where most errors are as small as promised, it is the few large ones that spread z
@@ -299,9 +300,11 @@ def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
 
 
 def _spread_by_few(z: np.ndarray) -> bool:
-    """Whether a few values far out spread z, and without them it is not spread."""
+    """Whether a few values far out spread and shift z, and without them it is neither spread nor shifted."""
     others = z[np.abs(z) <= _OUTLYING]
-    return 0 < len(others) < len(z) and float(np.sqrt(np.square(others).mean())) <= _MATERIAL_SPREAD
+    if not 0 < len(others) < len(z):
+        return False
+    return float(np.sqrt(np.square(others).mean())) <= _MATERIAL_SPREAD and abs(others.mean()) <= _MATERIAL_SHIFT
 
 
 def _few_of(z: np.ndarray) -> str:

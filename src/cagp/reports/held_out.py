@@ -152,6 +152,8 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
         tried = "The recalibrated error bars were judged."
     elif before.diagnosis.state == "right":
         tried = "Recalibration was not tried: there is no sign that it is needed."
+    elif before.diagnosis.failures == ("outliers",):
+        tried = "Recalibration was not tried: it changes the width of all error bars, of which most hold."
     else:
         try:
             margins = learn(model, holdout.X, min(len(model.y), _POINTS), seed, progress=False)

@@ -196,6 +196,8 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
         )
     if "too wide" in diagnosis.failures and not model.solver.calibrated:
         said.append(_uncalibrated(model.solver))
+    if diagnosis.failures == ("outliers",):
+        return [*said, *_REMEDIES["outliers"]]
     if not found.recalibrated:
         said.append(f"Recalibrate: `cagp fit … --recalibrate`, in Python model.recalibrated(). {trial(found)}")
     for failure in (*diagnosis.failures, *diagnosis.signs):
