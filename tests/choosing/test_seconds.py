@@ -209,7 +209,7 @@ def test_the_seconds_of_compiling_are_counted() -> None:
 
 
 def test_a_transform_is_sought_in_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first candidate leaves half of the time to one with a transform: the scale matters more than the last step."""
+    """The first candidate leaves half of the time to one with a transform, which matters more than its last digits."""
     shares: list[float] = []
     run = CandidateSearch.run
 
