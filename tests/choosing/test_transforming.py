@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from scipy.spatial.distance import cdist
 
 import cagp
 from cagp.choosing.scoring import LeftOutScores
@@ -235,3 +236,19 @@ def test_a_few_large_values_do_not_hide_that_a_transform_is_better() -> None:
     assert not _clearly_better(LeftOutScores(rows, better, log_score, crps**2), before, 1.0)
     assert _clearly_better(LeftOutScores(rows, better, likelier, crps**2), before, 1.0)
     assert not _clearly_better(LeftOutScores(rows, 0.99 * crps, likelier, crps**2), before, 1.0)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_forecast_of_a_skewed_quantity_is_transformed(seed: int) -> None:
+    """Observations that stand in for a week to come err together: by them alone hardly anything would be clear."""
+    rng, days = np.random.default_rng(seed), np.arange(40)
+    places = rng.uniform(0, 200, (8, 2))
+    root = np.linalg.cholesky(np.exp(-cdist(places, places) / 80))
+    Z = [root @ rng.standard_normal(8)]
+    for _ in days[1:]:
+        Z.append(0.8 * Z[-1] + 0.6 * (root @ rng.standard_normal(8)))
+    X = np.column_stack([np.tile(places, (len(days), 1)), np.repeat(days, 8)]).astype(float)
+    y = np.exp(3 + 0.4 * np.array(Z) + 0.1 * rng.standard_normal((len(days), 8))).ravel()
+    before = X[:, 2] < 33
+    options = {**QUICK, "kernel": "matern32", "varying": False}
+    assert cagp.fit(X[before], y[before], times=[2], like=X[~before], **options).transform is not None

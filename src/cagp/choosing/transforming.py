@@ -13,8 +13,8 @@ from ..predicting.distributions import MEANS_REACH
 from ..prior import Prior
 from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
 from .outliers import exceptions_or_transform, withstand_outliers
-from .scoring import LeftOutScores, clearly_worse
-from .search import EXPLORING, CandidateSearch
+from .scoring import JudgingSet, LeftOutScores, clearly_worse
+from .search import EXPLORING, JUDGES, CandidateSearch, FittedCandidate
 
 _FEWEST = 50  # with fewer observations a transform is not sought: their shape is not known well enough
 _MORE_LIKELY = 5.0  # by so much a transform must raise the log-likelihood for a fit with it to be tried
@@ -85,7 +85,7 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         # a transform under which nothing is an outlier any more explains the extremes of the observations: only what
         # is clearly better calls them exceptions
         explains = robust is not first and other.prior.noise_factors is None
-        words, better, worse = _compared((first if explains else robust).scores, other.scores, judges.crowd)
+        words, better, worse = _judged((search, first if explains else robust), (changed, other))
         own, exceptions = _exceptions(search, changed) if explains else ("", False)
         if better and not worse and not exceptions:
             said = f"The observations are transformed: {transform.in_words}; {words}. {MEANS_REACH}"
@@ -99,6 +99,25 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
     if tried:
         search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {'; '.join(tried)}."
     return search
+
+
+def _judged(
+    without: tuple[CandidateSearch, FittedCandidate], within: tuple[CandidateSearch, FittedCandidate]
+) -> tuple[str, bool, bool]:
+    """What is said of fits without and with a transform, whether it predicts clearly better, and means clearly worse.
+
+    What shape observations have single ones know best: those that stand in for points in a gap err together, so that
+    by them alone hardly anything would be clear. Means in gaps must not be worse either.
+    """
+    (search, plain), (_, transformed) = without, within
+    assert (judges := search.judges) is not None
+    words, better, worse = _compared(plain.scores, transformed.scores, judges.crowd)
+    if better or not judges.stand_in:
+        return words, better, worse
+    alone = JudgingSet.chosen(search.model_of(search.fits[0]), None, JUDGES, search.seed)
+    scores = [replace(alone, transform=each.transform).scores(each.model_of(fit)) for each, fit in (without, within)]
+    words, better, also_worse = _compared(*scores)
+    return words, better, worse or also_worse
 
 
 def _exceptions(robust: CandidateSearch, transformed: CandidateSearch) -> tuple[str, bool]:
