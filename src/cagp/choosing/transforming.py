@@ -110,13 +110,16 @@ def _judged(
     by them alone hardly anything would be clear. Means in gaps must not be worse either.
     """
     (search, plain), (_, transformed) = without, within
-    assert (judges := search.judges) is not None
+    judges = search.judges
+    assert judges is not None
     words, better, worse = _compared(plain.scores, transformed.scores, judges.crowd)
     if better or not judges.stand_in:
         return words, better, worse
     alone = JudgingSet.chosen(search.model_of(search.fits[0]), None, JUDGES, search.seed)
-    scores = [replace(alone, transform=each.transform).scores(each.model_of(fit)) for each, fit in (without, within)]
-    words, better, also_worse = _compared(*scores)
+    one, other = (
+        replace(alone, transform=each.transform).scores(each.model_of(fit)) for each, fit in (without, within)
+    )
+    words, better, also_worse = _compared(one, other)
     return words, better, worse or also_worse
 
 
