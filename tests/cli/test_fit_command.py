@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +18,12 @@ import xarray as xr
 
 import cagp
 from cagp import saving
+from cagp.cli import main
 from cagp.cli.expressions import as_solver, evaluated
 from cagp.errors import InputError
 from cagp.hyperparameters.optimise import _Run
 from cagp.interop import xarray as interop
+from cagp.support.progress import LOGGER
 from cli.small import VALUES, call, snapshot, write_small
 
 ONE = ("--kernel", "matern32", "--mean", "constant", "--no-uncertainty")
@@ -373,6 +377,31 @@ def test_interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert saved.about.fit.converged == (start == 1)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert "max_iterations" not in call("info", tmp_path / "m").output
+
+
+def test_terminated(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM keeps the best model so far, also where it comes twice, as `timeout` sends it."""
+    evaluate = _Run.evaluate
+
+    def terminated(run: _Run, log_values: np.ndarray) -> Any:
+        if len(run.trace) == 2:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+        return evaluate(run, log_values)
+
+    monkeypatch.setattr(_Run, "evaluate", terminated)
+    monkeypatch.setattr(LOGGER, "handlers", list(LOGGER.handlers))
+    arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *ONE]
+    monkeypatch.setattr(sys, "argv", ["cagp", *map(str, arguments)])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        LOGGER.setLevel(logging.NOTSET)
+    assert ended.value.code == 143
+    assert saving.is_model_folder(tmp_path / "m")
 
 
 def test_interrupted_before_anything_is_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

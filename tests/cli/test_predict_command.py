@@ -375,15 +375,17 @@ def test_a_mixture_that_is_interrupted_in_a_later_component_says_so_and_continue
     np.testing.assert_allclose(read_table(out).columns["std"], model.predict(test).std, rtol=1e-9)
 
 
-def test_interrupted_process(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_interrupted_process(folder: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out.csv"
     write_small(tmp_path / "test.csv", 100, seed=1)
     arguments = ["predict", folder / "model", tmp_path / "test.csv", "--out", out, "--batch", 5]
     running = start(2, tmp_path / "talk", *arguments, "--solver", "GaussSeidel(300)")
-    running.send_signal(signal.SIGINT)
+    number = getattr(signal, name)
+    running.send_signal(number)
     (tmp_path / "talk" / "go on").touch()
     _, errors = running.communicate(timeout=300)
-    assert running.returncode == 130, errors
+    assert running.returncode == 128 + number, errors
     assert "The error bars are right for what was computed" in errors
     assert "Traceback" not in errors
     iterations = read_table(out).columns["iterations"]
