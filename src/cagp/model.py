@@ -13,7 +13,7 @@ import torch
 
 from .averages import SCALED, Average, Functional, LinearAverage, SimulatedAverage, solve_functionals
 from .design import Design, choose, each_of
-from .errors import InputError, InputTypeError
+from .errors import DataWarning, InputError, InputTypeError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
 from .gradient import Gradient, require_slopes, solve_slopes
 from .left_out import LeftOut, left_out
@@ -27,12 +27,14 @@ from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
 from .predicting.solving import cheap_means, coefficients
 from .predicting.status import Status, joint_status
+from .predicting.unexplained import told_of_unexplained
 from .prediction import Prediction, checked_noise
 from .prior import Prior
 from .recalibration import Conformal, Margins, Recalibration, brought_up_to_date, jackknife_interval, learn
 from .solvers import Solver
 from .stopping import Rule, require_rule
 from .story import Story
+from .support.advice import warn_caller
 from .support.coordinate_systems import system_of
 from .support.frames import dates_of, series_name
 from .support.interrupt import Interrupt
@@ -594,6 +596,9 @@ class Model(ModelParts):
         ``noise_variance`` is that of the new observations, on the scale that was modelled, one number or (m,): by
         default the prior's, where that is known; with another one the model has one for each observation.
 
+        A ``DataWarning`` names new observations that lie so far from what the model predicts that no error bar explains
+        them.
+
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
         >>> model = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01).condition(X, np.sin(6 * X[:, 0]), "cholesky")
@@ -601,6 +606,14 @@ class Model(ModelParts):
         >>> len(model.y), len(more.y)
         (50, 52)
         """
+        places = self.places(X, "X")
+        given = targets(y, len(places), self.device)
+        whole = self.extended(places, given, noise_variance)
+        warn_caller(told_of_unexplained(self, places, given, noise_variance), DataWarning)
+        return whole
+
+    def extended(self, X: ArrayLike, y: ArrayLike, noise_variance: Any = None) -> Model:
+        """The same as ``with_more``, without a look at what is added."""
         new, _ = self.test_points(X, "X")
         added = len(new)
         margins = None if self.margins is None else self.margins.after(added)

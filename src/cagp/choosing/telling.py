@@ -143,7 +143,8 @@ def _time(search: CandidateSearch, seconds: float) -> Iterable[str]:
     if (compiling := clock.compiling() - search.request.compiled) > _COMPILED:
         yield f"Compiling took {compiling:.0f} s besides, which happens once on a machine."
     if seconds > given:
-        yield f"That is more, because {_why_more(search.fits[0].seconds, search.seconds.get('error bars', 0.0), given)}."
+        why = _why_more(search.fits[0].seconds, search.seconds.get("error bars", 0.0), given)
+        yield f"That is more, because {why}."
 
 
 def _why_more(first: float, judging: float, given: float) -> str:

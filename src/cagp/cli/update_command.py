@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import typer
 from typer import Argument, Option
 
 from ..errors import InputError
@@ -35,7 +36,9 @@ def update(
     """
     with errors_reported(debug):
         from .. import saving, tables
+        from ..predicting.unexplained import told_of_unexplained
         from ..recalibration import Recalibration
+        from ..solvers import NearestNeighbours
         from .starting import no_copies
 
         printer = Printer(quiet)
@@ -62,6 +65,10 @@ def update(
             raise InputError(f"{data} has no further observation for {folder}")
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
+        quick, place = saved.condition(NearestNeighbours(), solve_dtype=saved.dtype), table.rows[new]
+        said = told_of_unexplained(quick, X[new], y[new], noise, lambda i: raw.place_of(int(place[i])))
+        if said:
+            typer.echo(f"Warning: {said}", err=True)
         rows = [row.tobytes() for row in np.column_stack([whole.X, whole.y])]
         known = set(rows[: len(saved.y)])
         if again := sum(row in known for row in rows[len(saved.y) :]):
