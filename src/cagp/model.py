@@ -20,6 +20,7 @@ from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
 from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_weights
 from .predicting.batches import find_workers
+from .predicting.beyond import Beyond, called_from_outside
 from .predicting.compacting import essential
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import NormalMixture
@@ -114,13 +115,16 @@ class Model(ModelParts):
         of ``batch_size``; the results do not depend on it. ``stop`` ends the work on each test point before the
         solver's own limit, see ``cagp.stopping``: ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar:
         None on a terminal only, True or False always or never. Ctrl-C stops after the iteration in hand and returns
-        what there is, with honest error bars and a status that says so; a second Ctrl-C interrupts at once.
+        what there is, with honest error bars and a status that says so; a second Ctrl-C interrupts at once. A
+        ``DataWarning`` tells rows far beyond the observations of a model with a trend or a transform.
 
         ``n_jobs`` spreads the batches over that many workers of joblib, each with the model and the memory budget of
         its own; None goes by ``joblib.parallel_config`` (a Dask cluster, say), else it is this process, as with 1.
         ``devices`` spreads them over this machine's: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
         test, convert = self.test_points(X_test)
+        if self.ends is not None and called_from_outside():
+            warn_caller(Beyond(self).look(test[:, : self.X.shape[1]]).told, DataWarning)
         require_rule(stop)
         workers = find_workers(n_jobs, devices)
         with Interrupt() as interrupt, progress_bar("predict", len(test) * len(self.components), progress) as advance:
@@ -197,6 +201,8 @@ class Model(ModelParts):
         The same number as ``predict(X_test).mean``. Ctrl-C ends it: a mean alone cannot say that it was cut short.
         """
         test, convert = self.test_points(X_test)
+        if self.ends is not None and called_from_outside():
+            warn_caller(Beyond(self).look(test[:, : self.X.shape[1]]).told, DataWarning)
         parts = self.components if self.transform is None else ()  # the mean of a transform takes the variance
         cheap = [each for each in (cheap_means(part, test, last=True) for part in parts) if each is not None]
         if len(cheap) < len(self.components):

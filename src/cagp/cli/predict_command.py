@@ -26,6 +26,7 @@ from .shared import (
     errors_reported,
     require_new,
     share_in,
+    warned,
     with_iterations,
 )
 from .table_columns import names_in, opened, read_for
@@ -162,6 +163,7 @@ class _Rows:
     def write(self, printer: Printer) -> None:
         """Predict, write the table and, where it is asked for, the page; ends the command where Ctrl-C came."""
         from .. import tables
+        from ..predicting.beyond import Beyond
 
         given, out, level, observed = self.given, self.out, self.level, self.given["observed"]
         size = given["batch"] or max(_SMALLEST_BATCH, -(-len(self.X) // _PIECES))
@@ -171,6 +173,7 @@ class _Rows:
         if not observed and level is not None:
             printer("Intervals are about the function; --observed makes them about new observations, noise included.")
         model = self.saved.condition(self.solver)
+        warned(Beyond(model).look(self.X).told)
         new_columns, message, stopped = self._columns(model, size, pieces, printer)
         columns = {name: self.table.given[name] for name in self.raw.names if name in self.table.given}  # as they are
         how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": self.names}

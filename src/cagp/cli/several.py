@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..support.coordinate_systems import coordinate_names
 from ..support.numbers import listed
 from .outputs import beside, columns_of, shown
-from .shared import Printer, asked_beside, require_new, share_in
+from .shared import Printer, asked_beside, require_new, share_in, warned
 from .table_columns import matched, read_for, require_system
 
 _KNOWN = ("interval", "observed", "prefix", "overwrite", "drop_missing")
@@ -21,6 +21,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     By the arguments that were ``given`` to ``cagp predict``. Columns with observations stay as they are.
     """
     from .. import tables
+    from ..predicting.beyond import Beyond
     from ..saving import read_quantities
 
     folder, data, prefix, observed = (given[name] for name in ("folder", "data", "prefix", "observed"))
@@ -46,6 +47,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
         )
     if not observed:
         printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
+    warned(next(filter(None, (Beyond(each).look(table.matrix(features)).told for each in model.models)), ""))
     prediction = model.predict(table.matrix(features), progress=printer.progress)
     columns = {name: table.given[name] for name in raw.names if name in table.given}
     new: dict[str, Any] = {}

@@ -77,6 +77,12 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
 
 
+def warned(said: str) -> None:
+    """What needs a look, where there is something to be said, on standard error."""
+    if said:
+        typer.echo(printable(f"Warning: {said}"), err=True)
+
+
 def ended_early(fitted: Any, kept: str) -> None:
     """End the command where Ctrl-C has ended the search for a model that is written, saying what is ``kept``."""
     if fitted.interrupted:

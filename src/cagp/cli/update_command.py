@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 from typer import Argument, Option
 
 from ..errors import InputError
 from . import flags
-from .shared import Printer, errors_reported, require_place
+from .shared import Printer, errors_reported, require_place, warned
 from .table_columns import about_of, find_column, globe_of, matched, read_for
 
 _ADDED = "observations added"
@@ -66,9 +65,7 @@ def update(
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
         quick, place = saved.condition(NearestNeighbours(), solve_dtype=saved.dtype), table.rows[new]
-        said = told_of_unexplained(quick, X[new], y[new], noise, lambda i: raw.place_of(int(place[i])))
-        if said:
-            typer.echo(f"Warning: {said}", err=True)
+        warned(told_of_unexplained(quick, X[new], y[new], noise, lambda i: raw.place_of(int(place[i]))))
         rows = [row.tobytes() for row in np.column_stack([whole.X, whole.y])]
         known = set(rows[: len(saved.y)])
         if again := sum(row in known for row in rows[len(saved.y) :]):

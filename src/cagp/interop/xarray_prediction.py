@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..errors import InputError, InputTypeError
+from ..errors import DataWarning, InputError, InputTypeError
 from ..model import Model
+from ..predicting.beyond import Beyond
 from ..prediction import Prediction
 from ..stopping import Rule
+from ..support.advice import warn_caller
 from ..support.validation import count
 from . import xarray_conventions as cf
 from .xarray_conventions import Axis, Gridded, Source
@@ -129,7 +131,9 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
-        post, shape = request.posterior([each.values for each in spread], progress)
+        at = [each.values for each in spread]
+        warn_caller(Beyond(request.model).look(request.columns.points(at)[0]).told, DataWarning)
+        post, shape = request.posterior(at, progress)
         values, status = request.statistics(post, shape), str(post.status)
     else:
         values = _lazy_blocks(request, spread, blocks)
