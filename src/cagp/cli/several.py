@@ -10,7 +10,7 @@ from ..support.coordinate_systems import coordinate_names
 from ..support.numbers import listed
 from .outputs import beside, columns_of, shown
 from .shared import Printer, asked_beside, require_new, share_in, warned
-from .table_columns import matched, read_for, require_system
+from .table_columns import matched, read_for, require_system, unused
 
 _KNOWN = ("interval", "observed", "prefix", "overwrite", "drop_missing")
 
@@ -49,13 +49,14 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
         printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
     warned(next(filter(None, (Beyond(each).look(table.matrix(features)).told for each in model.models)), ""))
     prediction = model.predict(table.matrix(features), progress=printer.progress)
-    columns = {name: table.given[name] for name in raw.names if name in table.given}
     new: dict[str, Any] = {}
     for name in model.names:
         names = columns_of(out, level, {}, f"{prefix}{name}_")
         new |= shown(prediction[name], observed, level, names, {})
     if clash := set(new) & set(features):
         raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
+    columns = unused(raw, table, out, {*model.names, *new})
+    columns |= {name: table.given[name] for name in raw.names if name in table.given}
     notes = {"cagp_interval": f"lower and upper hold {100 * level:g}%", "cagp_guarantee": str(model.guarantee)}
     written: dict[str, Any] = {"grid": table.grid, "rows": table.rows, "crs": raw.crs}
     tables.write_table(out, columns | new, units=table.units, notes=notes, **written)

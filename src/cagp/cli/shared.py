@@ -7,7 +7,7 @@
 | 2 | wrong use: an option, a table or a model folder that cannot be used |
 | 3 | ``cagp check`` only: the error bars are not calibrated |
 | 130 | interrupted by Ctrl-C; ``fit``, ``predict`` and ``simulate`` have kept what they had, and say so |
-| 143 | the same after SIGTERM, by which `timeout` and schedulers end a job |
+| 143 | the same after SIGTERM, by which ``timeout`` and schedulers end a job |
 """
 
 from __future__ import annotations
