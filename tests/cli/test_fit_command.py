@@ -377,6 +377,12 @@ def test_interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert saved.about.fit.converged == (start == 1)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert "max_iterations" not in call("info", tmp_path / "m").output
+    monkeypatch.undo()
+    for asked in ((folder / "test.csv", "--out", tmp_path / "p.csv"), ("--grid", 0.2, "--out", tmp_path / "p.nc")):
+        told = call("predict", tmp_path / "m", *asked, "--quiet")
+        assert told.exit_code == 0, told.output
+        assert told.stderr.startswith("Warning: The search for this model was interrupted, so its error bars are those")
+        assert call("predict", folder / "model", *asked, "--overwrite", "--quiet").stderr == ""
 
 
 def test_terminated(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

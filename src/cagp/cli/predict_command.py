@@ -26,6 +26,7 @@ from .shared import (
     errors_reported,
     require_new,
     share_in,
+    tell_unjudged,
     warned,
     with_iterations,
 )
@@ -174,6 +175,7 @@ class _Rows:
         if not observed and level is not None:
             printer("Intervals are about the function; --observed makes them about new observations, noise included.")
         model = self.saved.condition(self.solver)
+        tell_unjudged([model])
         warned(Beyond(model).look(self.X).told)
         new_columns, message, stopped = self._columns(model, size, pieces, printer)
         columns = unused(self.raw, self.table, out, {self.target, *new_columns})

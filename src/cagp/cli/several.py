@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..support.coordinate_systems import coordinate_names
 from ..support.numbers import listed
 from .outputs import beside, columns_of, shown
-from .shared import Printer, asked_beside, require_new, share_in, warned
+from .shared import Printer, asked_beside, require_new, share_in, tell_unjudged, warned
 from .table_columns import matched, read_for, require_system, unused
 
 _KNOWN = ("interval", "observed", "prefix", "overwrite", "drop_missing")
@@ -47,6 +47,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
         )
     if not observed:
         printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
+    tell_unjudged(model.models)
     warned(next(filter(None, (Beyond(each).look(table.matrix(features)).told for each in model.models)), ""))
     prediction = model.predict(table.matrix(features), progress=printer.progress)
     new: dict[str, Any] = {}

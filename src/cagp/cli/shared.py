@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..fit_report import Names
+    from ..model import Model
     from ..prior import Prior
     from ..saving import About
     from ..solvers import Solver
@@ -81,6 +82,15 @@ def warned(said: str) -> None:
     """What needs a look, where there is something to be said, on standard error."""
     if said:
         typer.echo(printable(f"Warning: {said}"), err=True)
+
+
+def tell_unjudged(models: Sequence[Model]) -> None:
+    """Say of ``models`` that are the best of a search that was interrupted what nobody has looked at."""
+    if any(model.interrupted and model.margins is None for model in models):
+        warned(
+            "The search for this model was interrupted, so its error bars are those of its prior, and not judged; "
+            "`cagp check` judges them."
+        )
 
 
 def ended_early(fitted: Any, kept: str) -> None:
@@ -176,6 +186,7 @@ def hyperparameter_rows(
 def labels(about: About) -> Names:
     """Names and units for the labels of a report."""
     from ..fit_report import Names
+    from ..model import Model
 
     features, target = about.features or (), about.target
     units = [about.units.get(name, "") for name in (*features, target or "")]
