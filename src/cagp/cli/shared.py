@@ -186,7 +186,6 @@ def hyperparameter_rows(
 def labels(about: About) -> Names:
     """Names and units for the labels of a report."""
     from ..fit_report import Names
-    from ..model import Model
 
     features, target = about.features or (), about.target
     units = [about.units.get(name, "") for name in (*features, target or "")]
