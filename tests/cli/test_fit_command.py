@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 import signal
@@ -73,6 +74,20 @@ def test_a_trend_of_trees(folder: Path, tmp_path: Path) -> None:
     assert "CrossFitted" in call("info", tmp_path / "m").stdout
     refused = call(*asked, "--no-fit", *VALUES, "--overwrite")
     assert "--mean trees is learned; leave one of them out" in " ".join(refused.output.split())
+
+
+def test_who_has_read_enough_gets_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+
+    def closed(text: str = "", err: bool = False, **options: Any) -> None:
+        said.append((text, err))
+        if not err:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("cagp.cli.shared.typer.echo", closed)
+    result = call("info", folder / "model")
+    assert result.exit_code == 1
+    assert not [text for text, err in said if err]
 
 
 def test_info(folder: Path) -> None:

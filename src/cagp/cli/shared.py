@@ -58,7 +58,7 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
     """Errors as one message on standard error, and an exit code."""
     try:
         yield
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort, BrokenPipeError):  # who reads the output has seen enough
         raise
     except KeyboardInterrupt:
         typer.echo(interrupted, err=True)
