@@ -22,7 +22,7 @@ from cagp.calibration import Assessment, assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
 from cagp.left_out import Correlation, Gaps
 from cagp.recalibration.diagnosis import diagnose, effective_size, joint_verdict, visible
-from cagp.reports import by_place, prediction_pictures
+from cagp.reports import by_place, model_section, prediction_pictures
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
 from cagp.reports.judgement import judgement
@@ -700,7 +700,9 @@ def test_one_huge_band_does_not_hide_the_other_panels(monkeypatch: pytest.Monkey
     rng = np.random.default_rng(0)
     X = np.column_stack([np.append(rng.exponential(3.0, 149), 200.0), rng.random((150, 2))])
     y = np.exp(0.3 * np.log1p(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=150))
-    prior = cagp.Prior(cagp.Matern32((8.0, 1.0, 1.0), 2.0), mean=cagp.Constant(), noise_variance=0.01).transformed("log")
+    prior = cagp.Prior(cagp.Matern32((8.0, 1.0, 1.0), 2.0), mean=cagp.Constant(), noise_variance=0.01).transformed(
+        "log"
+    )
     model, shown = prior.condition(X, y), []
     monkeypatch.setattr("cagp.reports.prediction_pictures.png", lambda figure: shown.append(figure) or b"")
     pictures, _ = prediction_pictures.draw(model, Names(("weight", "x", "z"), "price"), 0)
@@ -718,3 +720,12 @@ def test_the_axes_of_calibration_are_those_of_the_points_that_are_shown() -> Non
     ax = new_figure(1, 1, 4.0, 4.0)[1][0, 0]
     by_place._predicted_against_observed(ax, held_out, Names(None, "y"))
     assert ax.get_xlim()[1] < 1.1
+
+
+def test_a_mean_that_few_observations_estimate_says_so() -> None:
+    rng = np.random.default_rng(0)
+    X, names = rng.random((1200, 1)), Names(("x",), "y")
+    prior = cagp.Prior(cagp.Matern32(0.1), mean=cagp.Constant(), noise_variance=0.1)
+    for solver, few in ((cagp.NearestNeighbours(10), True), (cagp.Cholesky(), False)):
+        said = model_section._mean(prior.condition(X, rng.normal(size=1200), solver), names)
+        assert ("from 1,000 of the observations" in said) == few
