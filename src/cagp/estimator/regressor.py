@@ -394,7 +394,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """X (T, p), checked against what was fitted to."""
         check_is_fitted(self, "model_")
         points = self._numbers(X)
-        warn_caller(Beyond(self.model_).look(points).told, DataWarning)
+        warn_caller(next(filter(None, (Beyond(each).look(points).told for each in self.models_)), ""), DataWarning)
         return points
 
     def _training(self, X: Any, y: Any, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:

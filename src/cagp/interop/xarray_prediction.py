@@ -132,7 +132,8 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
         at = [each.values for each in spread]
-        warn_caller(Beyond(request.model).look(request.columns.points(at)[0]).told, DataWarning)
+        if isinstance(request.model, Model):  # one of data in shards has no observations at hand
+            warn_caller(Beyond(request.model).look(request.columns.points(at)[0]).told, DataWarning)
         post, shape = request.posterior(at, progress)
         values, status = request.statistics(post, shape), str(post.status)
     else:
