@@ -21,7 +21,6 @@ MANY |= {"hostile": 600, "damaged": 300}
 
 
 @pytest.mark.parametrize("kind", FEW)
-@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_a_few_problems(tmp_path: Path, kind: str) -> None:
     for seed in range(FEW[kind]):
         folder = tmp_path / str(seed)

@@ -63,8 +63,10 @@ def test_trials_of_the_library_are_silent_and_its_other_doors_are_not() -> None:
     assert not Beyond(model).look(X).told
     twice = Beyond(model).look(FAR[:1]).look(FAR[1:])
     assert twice.told == Beyond(model).look(FAR).told
-    with pytest.warns(DataWarning, match="2 rows"):
-        CAGPRegressor(KERNEL, mean=cagp.Polynomial(1), recalibrate=False).fit(X, Y).predict(FAR)
+    for outputs in (Y, np.column_stack([Y, Y**2])):
+        with pytest.warns(DataWarning, match="2 rows") as caught:
+            CAGPRegressor(KERNEL, mean=cagp.Polynomial(1), recalibrate=False).fit(X, outputs).predict(FAR)
+        assert len(caught) == 1
     several = cagp.fit(FRAME, np.column_stack([Y, Y**2]), kernel="matern32", mean="linear", together=False, **QUICK)
     with pytest.warns(DataWarning, match="2 rows") as caught:
         several.predict(np.asarray(FAR))
