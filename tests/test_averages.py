@@ -233,6 +233,7 @@ def test_a_simulated_average_says_how_exact_it_is() -> None:
         assert 0 < shares[:, 0].min(axis=0).max() < 1
 
 
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_simulated_averages_of_one_point_are_its_prediction() -> None:
     """With a mixture, margins and the reach of a transform: moments and probabilities are those of the point."""
     mixture = cagp.Model(_mixture().components, [0.7, 0.3], transform=cagp.transforms.Log())

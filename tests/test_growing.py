@@ -167,3 +167,49 @@ def test_the_kernel_is_asked_too() -> None:
     globe = cagp.Prior(cagp.Geographic(cagp.Matern32(0.2))).condition([[10.0, 20.0], [40.0, 80.0]], [1.0, 2.0])
     with pytest.raises(InputError, match="latitude of magnitude 100"):
         globe.with_more([[100.0, 0.0]], [3.0])
+
+
+def test_observations_that_no_error_bar_explains_are_told() -> None:
+    """Once, where the caller stands, with their rows; what a model with small error bars misses a little is not."""
+    model = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05).condition(X[:45], Y[:45], "cholesky")
+    more = Y[45:].copy()
+    model.with_more(X[45:], more)
+    more[[3, 5]] = -9999.0, 40.0
+    with pytest.warns(cagp.errors.DataWarning, match="of the 15 new observations") as caught:
+        whole = model.with_more(X[45:], more)
+    (said,) = (str(each.message) for each in caught)
+    assert "2 of the 15" in said
+    assert "row 3 (counted from 0) with -9,999 for" in said.replace("−", "-")
+    assert "row 5 (counted from 0) with 40 for" in said
+    assert "Leave them out" in said
+    assert caught[0].filename == __file__
+    assert len(whole.y) == 60
+    certain = cagp.Prior(cagp.RBF(1.0), noise_variance=1e-8).condition(X[:45], Y[:45] / 10, "cholesky")
+    certain.with_more(X[45:46], [float(certain.predict(X[45:46]).mean[0]) + 0.05 * float(np.std(Y[:45] / 10))])
+
+
+def test_of_thousands_the_most_extreme_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, sizes, predict = np.random.default_rng(0), [], cagp.Model.predict
+
+    def counted(own: cagp.Model, places: torch.Tensor, **options: object) -> cagp.Prediction:
+        sizes.append(len(places))
+        return predict(own, places, **options)
+
+    monkeypatch.setattr(cagp.Model, "predict", counted)
+    places, values = rng.random((3000, X.shape[1])), rng.normal(size=3000)
+    values[2345] = 1e6
+    with pytest.warns(cagp.errors.DataWarning, match="1 of the 1,000 new observations .* row 2345 "):
+        first(45, cagp.NearestNeighbours(5)).with_more(places, values, noise_variance=np.full(3000, 1.0))
+    assert sizes == [1000]
+
+
+@pytest.mark.parametrize("transform", [None, "log"])
+def test_margins_and_a_transform_have_their_say(transform: str | None) -> None:
+    positive = np.exp(Y) if transform else Y
+    prior = PROBLEM.prior if transform is None else PROBLEM.prior.transformed(transform)
+    model = prior.condition(X[:45], positive[:45], "cholesky").recalibrated()
+    more = positive[45:].copy()
+    model.with_more(X[45:], more)
+    more[0] = 1e9
+    with pytest.warns(cagp.errors.DataWarning, match="1 of the 15 .* row 0 "):
+        model.with_more(X[45:], more)

@@ -407,3 +407,15 @@ def test_what_cannot_be_is_refused() -> None:
         model().predict([[0.1, 0.2]])["gold"]
     with pytest.raises(InputError, match="X_test has 3 columns"):
         model().predict([[0.1, 0.2, 0.0]])
+
+
+def test_new_observations_that_no_error_bar_explains_are_told_by_quantity() -> None:
+    rng = np.random.default_rng(0)
+    places = rng.random((40, 2))
+    values = np.column_stack([np.sin(5 * places[:, 0]), np.cos(5 * places[:, 0])]) + 0.05 * rng.normal(size=(40, 2))
+    values[33, 0], values[35, 1] = np.nan, -9999.0
+    quick = {"kernel": "matern32", "mean": "constant", "uncertainty": False, "transform": None, "progress": False}
+    for together in (True, False):
+        model = cagp.fit(places[:30], values[:30], together=together, **quick)
+        with pytest.warns(cagp.errors.DataWarning, match="1 of the 10 .* y2 in row 5 .*9,999"):
+            model.with_more(places[30:], values[30:])

@@ -20,18 +20,22 @@ def learned() -> cagp.Model:
     return PRIOR.condition(X, Y).recalibrated(progress=False)
 
 
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_other_observations_are_predicted_as_those_of_a_new_model(learned: cagp.Model) -> None:
     other, new = learned.with_observations(Y * 1e6).predict(FAR), PRIOR.condition(X, Y * 1e6).predict(FAR)
     assert_allclose(other.mean, new.mean, rtol=1e-12)
     assert_allclose(other.std, new.std, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_more_observations_extend_it(learned: cagp.Model) -> None:
-    more = learned.with_more([[2.0, 2.0]], [1e3 * Y.max()])
+    with pytest.warns(cagp.errors.DataWarning, match="1 of the 1 new"):
+        more = learned.with_more([[2.0, 2.0]], [1e3 * Y.max()])
     assert (more.reach or (0.0, 0.0))[1] > np.log(1e3 * Y.max())
     assert more.predict([[2.0, 2.0]]).mean[0] > 100 * Y.max()
 
 
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_without_margins_means_are_those_of_the_prior(learned: cagp.Model) -> None:
     plain = PRIOR.condition(X, Y).predict(FAR)
     found = learned.replace(margins=None).predict(FAR)

@@ -99,6 +99,7 @@ def test_by_groups_the_trend_forgets_the_group(mean: CrossFitted) -> None:
     assert model.left_out(progress=False).guarantee.kind == "empirical"
 
 
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_further_observations_leave_the_trend_as_it_was(mean: CrossFitted, model: cagp.Model) -> None:
     new, values = RNG.random((5, 2)), RNG.normal(size=5)
     more = model.with_more(new, values)

@@ -148,6 +148,7 @@ def test_draws_have_the_moments() -> None:
 
 
 @pytest.mark.parametrize("inner", INNER)
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_positive_data_are_never_predicted_negative(inner: str) -> None:
     for transform in (Log(), BoxCox(0.3), BoxCox(0.5, 2.0)):
         found = model(transform, inner).predict(TEST * 10).observed(4.0)  # far away, with much noise

@@ -42,3 +42,7 @@ class TableError(InputError):
 
 class DataError(CagpError, OSError):
     """A data file is missing, cannot be fetched, or is not what it should be. The message says what to do."""
+
+
+class DataWarning(UserWarning):
+    """Rows can be used, but need a look. The message names them, what is odd about them, and the remedy."""

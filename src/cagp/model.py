@@ -13,13 +13,14 @@ import torch
 
 from .averages import SCALED, Average, Functional, LinearAverage, SimulatedAverage, solve_functionals
 from .design import Design, choose, each_of
-from .errors import InputError, InputTypeError
+from .errors import DataWarning, InputError, InputTypeError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
 from .gradient import Gradient, require_slopes, solve_slopes
 from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
 from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_weights
 from .predicting.batches import find_workers
+from .predicting.beyond import Beyond, called_from_outside
 from .predicting.compacting import essential
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import NormalMixture
@@ -27,12 +28,14 @@ from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
 from .predicting.solving import cheap_means, coefficients
 from .predicting.status import Status, joint_status
+from .predicting.unexplained import told_of_unexplained
 from .prediction import Prediction, checked_noise
 from .prior import Prior
 from .recalibration import Conformal, Margins, Recalibration, brought_up_to_date, jackknife_interval, learn
 from .solvers import Solver
 from .stopping import Rule, require_rule
 from .story import Story
+from .support.advice import warn_caller
 from .support.coordinate_systems import system_of
 from .support.frames import dates_of, series_name
 from .support.interrupt import Interrupt
@@ -112,13 +115,16 @@ class Model(ModelParts):
         of ``batch_size``; the results do not depend on it. ``stop`` ends the work on each test point before the
         solver's own limit, see ``cagp.stopping``: ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar:
         None on a terminal only, True or False always or never. Ctrl-C stops after the iteration in hand and returns
-        what there is, with honest error bars and a status that says so; a second Ctrl-C interrupts at once.
+        what there is, with honest error bars and a status that says so; a second Ctrl-C interrupts at once. A
+        ``DataWarning`` tells rows far beyond the observations of a model with a trend or a transform.
 
         ``n_jobs`` spreads the batches over that many workers of joblib, each with the model and the memory budget of
         its own; None goes by ``joblib.parallel_config`` (a Dask cluster, say), else it is this process, as with 1.
         ``devices`` spreads them over this machine's: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
         test, convert = self.test_points(X_test)
+        if self.ends is not None and called_from_outside():
+            warn_caller(Beyond(self).look(test[:, : self.X.shape[1]]).told, DataWarning)
         require_rule(stop)
         workers = find_workers(n_jobs, devices)
         with Interrupt() as interrupt, progress_bar("predict", len(test) * len(self.components), progress) as advance:
@@ -195,6 +201,8 @@ class Model(ModelParts):
         The same number as ``predict(X_test).mean``. Ctrl-C ends it: a mean alone cannot say that it was cut short.
         """
         test, convert = self.test_points(X_test)
+        if self.ends is not None and called_from_outside():
+            warn_caller(Beyond(self).look(test[:, : self.X.shape[1]]).told, DataWarning)
         parts = self.components if self.transform is None else ()  # the mean of a transform takes the variance
         cheap = [each for each in (cheap_means(part, test, last=True) for part in parts) if each is not None]
         if len(cheap) < len(self.components):
@@ -594,6 +602,9 @@ class Model(ModelParts):
         ``noise_variance`` is that of the new observations, on the scale that was modelled, one number or (m,): by
         default the prior's, where that is known; with another one the model has one for each observation.
 
+        A ``DataWarning`` names new observations that lie so far from what the model predicts that no error bar explains
+        them.
+
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
         >>> model = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01).condition(X, np.sin(6 * X[:, 0]), "cholesky")
@@ -601,6 +612,14 @@ class Model(ModelParts):
         >>> len(model.y), len(more.y)
         (50, 52)
         """
+        places = self.places(X, "X")
+        given = targets(y, len(places), self.device)
+        whole = self.extended(places, given, noise_variance)
+        warn_caller(told_of_unexplained(self, places, given, noise_variance), DataWarning)
+        return whole
+
+    def extended(self, X: ArrayLike, y: ArrayLike, noise_variance: Any = None) -> Model:
+        """The same as ``with_more``, without a look at what is added."""
         new, _ = self.test_points(X, "X")
         added = len(new)
         margins = None if self.margins is None else self.margins.after(added)

@@ -11,6 +11,7 @@ import torch
 
 from .errors import InputError
 from .posterior import Posterior, stacked
+from .predicting.beyond import ends_of
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import reach_of
 from .predicting.recipe import Recipe
@@ -135,6 +136,11 @@ class ModelParts:
         if self.transform is None or not self.limited or (self.margins is None and self.record is None):
             return None
         return reach_of(self.components[0], self.transform)
+
+    @cached_property
+    def ends(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """How far rows may lie along each column, (p,) and (p,), before that is told; None for all the way."""
+        return ends_of(self)
 
     @property
     def story(self) -> str:

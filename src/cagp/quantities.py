@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 
-from .errors import InputError
+from .errors import DataWarning, InputError
 from .kernels import Coregionalised
 from .left_out import LeftOut
 from .model import Model
 from .posterior import stacked as stacked_posteriors
+from .predicting.beyond import Beyond, called_from_outside
+from .predicting.unexplained import told_of_unexplained
 from .prediction import Guarantee, Prediction
 from .story import Story
+from .support.advice import warn_caller
 from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, choice, count, quantities
 
@@ -148,6 +151,9 @@ class QuantitiesModel:
 
     def predict(self, X_test: ArrayLike, *, progress: bool | None = None) -> QuantitiesPrediction:
         """What is predicted of all quantities at places X_test (T, p). numpy in, numpy out; torch in, torch out."""
+        if called_from_outside():
+            told = (Beyond(each).look(each.places(X_test)).told for each in self.models)
+            warn_caller(next(filter(None, told), ""), DataWarning)
         if self.joint is None:
             return QuantitiesPrediction(self.names, [each.predict(X_test, progress=progress) for each in self.models])
         joint, q = self.joint, len(self.names)
@@ -193,12 +199,18 @@ class QuantitiesModel:
         known = [~np.isnan(values[:, i]) for i in range(q)]
         each = list(zip(self.models, known, values.T, strict=True))
         if self.joint is None:
-            models = [model.with_more(new[own], y[own]) if own.any() else model for model, own, y in each]
+            models = [model.extended(new[own], y[own]) if own.any() else model for model, own, y in each]
         else:
             learned = [model.margins and model.margins.after(int(own.sum())) for model, own, _ in each]
-            whole = self.joint.with_more(*stacked(new, on_scales(values, self.models)))
+            whole = self.joint.extended(*stacked(new, on_scales(values, self.models)))
             both = zip(self.models, learned, strict=True)
             models = [model.grown(whole.components, margins, story) for model, margins in both]
+        told = (
+            told_of_unexplained(model, new[own], y[own], place=partial(_told, name, own))
+            for name, (model, own, y) in zip(self.names, each, strict=True)
+            if own.any()
+        )
+        warn_caller(" ".join(filter(None, told)), DataWarning)
         return QuantitiesModel(self.names, models, story=story)
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
@@ -206,6 +218,10 @@ class QuantitiesModel:
         from .saving import write_quantities
 
         return write_quantities(self, folder, about, overwrite=overwrite)
+
+
+def _told(name: str, known: np.ndarray, i: int) -> str:
+    return f"{name} in row {np.flatnonzero(known)[i]} (counted from 0)"
 
 
 def _number(quantity: str | int, names: Sequence[str]) -> int:

@@ -92,6 +92,7 @@ def lognormal(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", [6, 29])
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_tails_of_a_skewed_quantity_are_no_outliers(seed: int) -> None:
     """They are judged like any other observation: to put them aside predicts the rest well, and not what comes."""
     (X, y), (X_test, y_test) = lognormal(seed, 400), lognormal(100 + seed, 1000)

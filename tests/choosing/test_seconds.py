@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import cagp
 from cagp import saving
 from cagp.choosing.candidates import CandidatePrior
 from cagp.choosing.options import Options, TrainingData
-from cagp.choosing.search import CandidateSearch
+from cagp.choosing.search import CandidateSearch, Step
 from cagp.choosing.steps import steps_for
 from cagp.cli import app
 from cagp.estimator import CAGPRegressor
@@ -51,6 +53,50 @@ def test_one_candidate_is_fitted_and_judged_whatever_the_budget() -> None:
     assert "because one candidate is always fitted" in story
     assert not model.interrupted
     assert np.abs(model.predict(X, progress=False).mean - Y).mean() < 0.2
+
+
+_CANDIDATE = "one candidate is always fitted and judged, which took "
+
+
+@pytest.mark.parametrize(
+    ("first", "judging", "reason"),
+    [
+        (9.0, 0.0, f"because {_CANDIDATE}9.0 s."),
+        (3.0, 4.0, f"because {_CANDIDATE}3.0 s, and the error bars are always judged, which took 4.0 s."),
+        (0.1, 9.0, f"because {_CANDIDATE}0.1 s, and the error bars are always judged, which took 9.0 s."),
+        (2.0, 2.0, "because what has begun when its time is up is finished."),
+    ],
+)
+def test_why_it_took_longer_is_told_truly(
+    first: float, judging: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock that the first candidate, the choice of a mixture and the error bars take on, and hardly the rest."""
+    now = [0.0]
+
+    def ticked() -> float:
+        now[0] += 1e-6
+        return now[0]
+
+    monkeypatch.setattr(time, "perf_counter", ticked)
+    takes, tried = {"mixture": 2.0, "error bars": judging}, CandidateSearch.tried
+
+    def slow(search: CandidateSearch, candidate: Any, charge: float = 0.0) -> Any:
+        found = tried(search, candidate, charge)
+        now[0] += first
+        return dataclasses.replace(found, seconds=first)
+
+    def slower(step: Step, search: CandidateSearch) -> CandidateSearch:
+        now[0] += takes.get(step.name, 0.0)
+        return step.run(search)
+
+    def slow_steps(request: Any) -> list[Step]:
+        return [dataclasses.replace(step, run=partial(slower, step)) for step in steps_for(request)]
+
+    monkeypatch.setattr(CandidateSearch, "tried", slow)
+    monkeypatch.setattr("cagp.choosing.front_door.steps_for", slow_steps)
+    options = {"kernel": "rbf", "mean": "constant", "transform": None, "uncertainty": False, "varying": False}
+    story = " ".join(str(cagp.fit(X, Y, seconds=5.0, progress=False, **options).story).split())
+    assert reason in story
 
 
 def test_the_first_candidate_starts_small_and_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

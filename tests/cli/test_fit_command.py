@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import shutil
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +19,12 @@ import xarray as xr
 
 import cagp
 from cagp import saving
+from cagp.cli import main
 from cagp.cli.expressions import as_solver, evaluated
 from cagp.errors import InputError
 from cagp.hyperparameters.optimise import _Run
 from cagp.interop import xarray as interop
+from cagp.support.progress import LOGGER
 from cli.small import VALUES, call, snapshot, write_small
 
 ONE = ("--kernel", "matern32", "--mean", "constant", "--no-uncertainty")
@@ -69,6 +74,20 @@ def test_a_trend_of_trees(folder: Path, tmp_path: Path) -> None:
     assert "CrossFitted" in call("info", tmp_path / "m").stdout
     refused = call(*asked, "--no-fit", *VALUES, "--overwrite")
     assert "--mean trees is learned; leave one of them out" in " ".join(refused.output.split())
+
+
+def test_who_has_read_enough_gets_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+
+    def closed(text: str = "", err: bool = False, **options: Any) -> None:
+        said.append((text, err))
+        if not err:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("cagp.cli.shared.typer.echo", closed)
+    result = call("info", folder / "model")
+    assert result.exit_code == 1
+    assert not [text for text, err in said if err]
 
 
 def test_info(folder: Path) -> None:
@@ -373,6 +392,37 @@ def test_interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert saved.about.fit.converged == (start == 1)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert "max_iterations" not in call("info", tmp_path / "m").output
+    monkeypatch.undo()
+    for asked in ((folder / "test.csv", "--out", tmp_path / "p.csv"), ("--grid", 0.2, "--out", tmp_path / "p.nc")):
+        told = call("predict", tmp_path / "m", *asked, "--quiet")
+        assert told.exit_code == 0, told.output
+        assert told.stderr.startswith("Warning: The search for this model was interrupted, so its error bars are those")
+        assert call("predict", folder / "model", *asked, "--overwrite", "--quiet").stderr == ""
+
+
+def test_terminated(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM keeps the best model so far, also where it comes twice, as `timeout` sends it."""
+    evaluate = _Run.evaluate
+
+    def terminated(run: _Run, log_values: np.ndarray) -> Any:
+        if len(run.trace) == 2:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+        return evaluate(run, log_values)
+
+    monkeypatch.setattr(_Run, "evaluate", terminated)
+    monkeypatch.setattr(LOGGER, "handlers", list(LOGGER.handlers))
+    arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *ONE]
+    monkeypatch.setattr(sys, "argv", ["cagp", *map(str, arguments)])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        LOGGER.setLevel(logging.NOTSET)
+    assert ended.value.code == 143
+    assert saving.is_model_folder(tmp_path / "m")
 
 
 def test_interrupted_before_anything_is_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
@@ -105,6 +106,25 @@ def test_columns_stay_in_the_order_of_the_table(folder: Path, tmp_path: Path) ->
     out = tmp_path / "out.csv"
     assert call("predict", folder / "model", tmp_path / "turned.csv", "--out", out).exit_code == 0
     assert out.read_text().splitlines()[0] == ",".join([*features[::-1], "mean", "std", "lower_95", "upper_95"])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("batch", [(), ("--batch", 2)])
+def test_columns_that_are_not_used_are_kept(folder: Path, tmp_path: Path, ending: str, batch: tuple[object]) -> None:
+    """Names of rows, whatever they look like, and of the rows that are predicted; not the target."""
+    ids = ["007", "12345678901234567890", None, "a,b", "x1"]
+    frame = pd.DataFrame({"east": [0.1, None, 0.3, 0.4, 0.5], "id": ids, "north": 0.5, "height": 1.0, "mean": 3.0})
+    whole = frame.assign(number=np.arange(5) + 2**60, day=pd.date_range("2024-01-01", periods=5))
+    table, out = tmp_path / f"in{ending}", tmp_path / f"out{ending}"
+    whole.to_csv(table, index=False) if ending == ".csv" else whole.to_parquet(table)
+    done = call("predict", folder / "model", table, "--out", out, "--drop-missing", *batch)
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(out, dtype={"id": str}) if ending == ".csv" else pd.read_parquet(out)
+    assert list(found.columns) == ["id", "number", "day", "east", "north", "mean", "std", "lower_95", "upper_95"]
+    assert found["id"].fillna("").tolist() == ["007", "", "a,b", "x1"]
+    assert found["number"].tolist() == [2**60, 2**60 + 2, 2**60 + 3, 2**60 + 4]
+    assert pd.to_datetime(found["day"]).dt.day.tolist() == [1, 3, 4, 5]
+    assert (found["mean"] != 3.0).all()
 
 
 def test_options(folder: Path, tmp_path: Path) -> None:
@@ -375,15 +395,17 @@ def test_a_mixture_that_is_interrupted_in_a_later_component_says_so_and_continue
     np.testing.assert_allclose(read_table(out).columns["std"], model.predict(test).std, rtol=1e-9)
 
 
-def test_interrupted_process(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_interrupted_process(folder: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out.csv"
     write_small(tmp_path / "test.csv", 100, seed=1)
     arguments = ["predict", folder / "model", tmp_path / "test.csv", "--out", out, "--batch", 5]
     running = start(2, tmp_path / "talk", *arguments, "--solver", "GaussSeidel(300)")
-    running.send_signal(signal.SIGINT)
+    number = getattr(signal, name)
+    running.send_signal(number)
     (tmp_path / "talk" / "go on").touch()
     _, errors = running.communicate(timeout=300)
-    assert running.returncode == 130, errors
+    assert running.returncode == 128 + number, errors
     assert "The error bars are right for what was computed" in errors
     assert "Traceback" not in errors
     iterations = read_table(out).columns["iterations"]

@@ -128,3 +128,15 @@ def test_a_transform_has_no_noise_of_single_rows(tmp_path: Path) -> None:
     done = call("update", tmp_path / "model", tmp_path / "more.csv", "--out", tmp_path / "x")
     assert done.exit_code == 0, done.output
     assert_allclose(cagp.saving.read(tmp_path / "x").observations[-1], 1.1, rtol=1e-12)
+
+
+def test_rows_that_no_error_bar_explains_are_told_as_the_file_has_them(place: Path) -> None:
+    more = pd.read_csv(place / "more.csv")
+    more.loc[7, "height"] = -9999.0
+    more.loc[2, "north"] = np.nan
+    more.to_csv(place / "typo.csv", index=False)
+    asked = ("update", place / "model", place / "typo.csv", "--out", place / "spoiled", "--drop-missing")
+    done = call(*asked)
+    assert done.exit_code == 0, done.output
+    assert "Warning: 1 of the 29 new observations" in done.stderr
+    assert "row 8 (line 9 of the file) with −9,999 for" in done.stderr

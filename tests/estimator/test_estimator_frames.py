@@ -56,6 +56,7 @@ def test_frames_are_their_features(kind: str) -> None:
     assert "'soil' holds 3 categories ('clay', 'peat', 'sand')" in " ".join(regressor.fit_message_.split())
 
 
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_cross_validation_and_pipelines() -> None:
     scores = cross_val_score(KINDS["chosen"], FRAME, Y, cv=3, error_score="raise")
     assert scores.min() > 0.7

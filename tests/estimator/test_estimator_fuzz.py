@@ -162,6 +162,7 @@ def holds(problem: dict[str, Any]) -> None:
 
 @settings(examples(EXAMPLES), suppress_health_check=CHECKS)
 @given(problems())
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_any_small_problem(problem: dict[str, Any]) -> None:
     holds(problem)
 

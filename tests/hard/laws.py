@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 import cagp
+from cagp.errors import DataWarning
 from cagp.hyperparameters import FitWarning
 
 PROBABILITIES = (0.001, 0.025, 0.25, 0.5, 0.75, 0.975, 0.999)
@@ -50,6 +51,7 @@ def lawful(problem: Callable[..., str], *arguments: Any, told: bool = False) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", FitWarning)
+        warnings.simplefilter("ignore", DataWarning)
         warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)  # by torch itself
         try:
             return problem(*arguments)

@@ -619,3 +619,17 @@ def test_a_model_that_cannot_be_saved_has_maps(tmp_path: Path) -> None:
     with rasterio.open(tmp_path / "map.tif") as file:
         assert np.isfinite(file.read()).all()
         assert file.crs is None
+
+
+def test_cells_far_beyond_the_data_of_a_trend_are_told_once_for_all_tiles(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frame = stations()
+    prior = cagp.Prior(cagp.Matern32(600.0), mean=cagp.Polynomial(1), noise_variance=0.01)
+    model = prior.condition(frame[["geometry"]], frame["zinc"], cagp.NearestNeighbours(10))
+    area = gpd.GeoDataFrame(geometry=[shapely.box(178_500, 329_500, 190_500, 330_500)], crs=RD)
+    made = MapOfModel.of(model, tmp_path / "map.tif", 40.0, mask=area)
+    assert len(made.tiles) > 1
+    made.write(progress=False)
+    (said,) = (each for each in caplog.messages if "beyond the observations" in each)
+    assert "'x' is " in said

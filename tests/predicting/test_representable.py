@@ -46,6 +46,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_refused(name: str) -> None:
     call, words = REFUSED[name]
     with pytest.raises(cagp.InputError, match=words):

@@ -61,6 +61,7 @@ def test_cholesky_is_universal_kriging(mean: cagp.Mean, storage: str) -> None:
 
 
 @pytest.mark.parametrize("mean", [MEANS["constant"], MEANS["linear"]], ids=["ordinary kriging", "universal kriging"])
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_cholesky_is_the_kriging_of_pykrige(mean: cagp.Mean) -> None:
     """PyKrige's variance is that of an observation: its variogram has the noise as a nugget, at training points too."""
     X, y = PROBLEM.X, PROBLEM.y + 4 - 3 * PROBLEM.X[:, 1]

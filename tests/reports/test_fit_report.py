@@ -7,6 +7,8 @@ import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas
@@ -20,6 +22,7 @@ from cagp.calibration import Assessment, assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
 from cagp.left_out import Correlation, Gaps
 from cagp.recalibration.diagnosis import diagnose, effective_size, joint_verdict, visible
+from cagp.reports import by_place, model_section, prediction_pictures
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
 from cagp.reports.judgement import judgement
@@ -692,3 +695,39 @@ def test_what_was_not_checked_against_data_is_unknown(tmp_path: Path) -> None:
     check = write_check_report(prior().condition(X[:1], y[:1]), tmp_path)
     assert check.state == "unknown"
     assert check.verdict.startswith("The model was not checked against data")
+
+
+def test_one_huge_band_does_not_hide_the_other_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skewed prices that grow with a weight that has a gap, under a transform."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.append(rng.exponential(3.0, 149), 200.0), rng.random((150, 2))])
+    y = np.exp(0.3 * np.log1p(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=150))
+    prior = cagp.Prior(cagp.Matern32((8.0, 1.0, 1.0), 2.0), mean=cagp.Constant(), noise_variance=0.01).transformed(
+        "log"
+    )
+    model, shown = prior.condition(X, y), []
+    monkeypatch.setattr("cagp.reports.prediction_pictures.png", lambda figure: shown.append(figure) or b"")
+    pictures, _ = prediction_pictures.draw(model, Names(("weight", "x", "z"), "price"), 0)
+    widest = max(float(end.max()) for end in model.predict([[100.0, 0.5, 0.5]]).observed().interval(0.95))
+    bottom, top = shown[0].axes[0].get_ylim()
+    assert top < 3 * y.max() < widest
+    assert bottom > -y.max()
+    assert "Bands are cut off where they would hide the rest" in pictures[0][2]
+
+
+def test_the_axes_of_calibration_are_those_of_the_points_that_are_shown() -> None:
+    truth = np.append(np.random.default_rng(0).random(4999), 1e4)
+    prediction = SimpleNamespace(mean=truth, interval=lambda level: (truth - 0.1, truth + 0.1))
+    held_out: Any = type("Some", (SimpleNamespace,), {"__len__": lambda own: 5000})(prediction=prediction, truth=truth)
+    ax = new_figure(1, 1, 4.0, 4.0)[1][0, 0]
+    by_place._predicted_against_observed(ax, held_out, Names(None, "y"))
+    assert ax.get_xlim()[1] < 1.1
+
+
+def test_a_mean_that_few_observations_estimate_says_so() -> None:
+    rng = np.random.default_rng(0)
+    X, names = rng.random((1200, 1)), Names(("x",), "y")
+    prior = cagp.Prior(cagp.Matern32(0.1), mean=cagp.Constant(), noise_variance=0.1)
+    for solver, few in ((cagp.NearestNeighbours(10), True), (cagp.Cholesky(), False)):
+        said = model_section._mean(prior.condition(X, rng.normal(size=1200), solver), names)
+        assert ("from 1,000 of the observations" in said) == few

@@ -43,6 +43,7 @@ def model_of(regressor: object) -> cagp.Model:
         make_pipeline(MinMaxScaler((0, 2)), Ridge(0.1)),
     ],
 )
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_a_saved_trend_comes_back(tmp_path: Path, regressor: object) -> None:
     model = model_of(regressor)
     model.save(tmp_path / "m")

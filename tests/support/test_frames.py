@@ -11,6 +11,7 @@ import pytest
 
 import cagp
 from cagp.errors import InputError, InputTypeError
+from cagp.estimator import CAGPRegressor
 from cagp.support.validation import column_names, points
 
 N = 20
@@ -149,3 +150,11 @@ def test_what_is_no_number_is_named() -> None:
         PRIOR.condition(gap, Y)
     with pytest.raises(InputError, match="in column 'i'"):
         PRIOR.condition(FRAME.assign(i=pd.array([None, *range(N - 1)], dtype="Int64")), Y)
+
+
+def test_two_columns_of_one_name_are_refused_by_name() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).random((20, 3)), columns=["a", "b", "a"])
+    y = frame["b"]
+    for fit in (cagp.fit, CAGPRegressor().fit):
+        with pytest.raises(InputError, match="X has two columns called 'a'; rename one of them"):
+            fit(frame, y)

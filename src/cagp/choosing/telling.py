@@ -19,7 +19,7 @@ from ..support.frames import DAYS
 from ..support.interrupt import TIME_IS_UP
 from ..support.numbers import shortened
 from .candidates import SHORT_AND_LONG, is_short_and_long, kinds_of
-from .search import EXPLORING, CandidateSearch, FittedCandidate
+from .search import CandidateSearch, FittedCandidate
 
 _NAME = 24  # a longer name of a column is cut in sentences that have many
 _SHORT = 0.05  # what took fewer seconds is not told
@@ -164,5 +164,14 @@ def _time(search: CandidateSearch, seconds: float) -> Iterable[str]:
     yield f"All of it took {seconds:.1f} s of a budget of {budget} s.{more}"
     if (compiling := clock.compiling() - search.request.compiled) > _COMPILED:
         yield f"Compiling took {compiling:.0f} s besides, which happens once on a machine."
-    if seconds > given and (first := search.fits[0].seconds) > EXPLORING * given:
-        yield f"That is more, because one candidate is always fitted and judged, which took {first:.1f} s."
+    if seconds > given:
+        why = _why_more(search.fits[0].seconds, search.seconds.get("error bars", 0.0), given)
+        yield f"That is more, because {why}."
+
+
+def _why_more(first: float, judging: float, given: float) -> str:
+    """Why a search took more than the seconds ``given``, of which some went to what is always done."""
+    if first + judging <= given:
+        return "what has begun when its time is up is finished"
+    why = f"one candidate is always fitted and judged, which took {first:.1f} s"
+    return f"{why}, and the error bars are always judged, which took {judging:.1f} s" if judging >= _SHORT else why

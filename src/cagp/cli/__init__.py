@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
+from types import FrameType
 from typing import Annotated, Any
 
 try:
@@ -23,7 +25,7 @@ from .design_command import design
 from .fit_command import fit
 from .info_command import info, solvers
 from .predict_command import predict
-from .shared import LOGGED, errors_reported
+from .shared import INTERRUPTED, LOGGED, TERMINATED, errors_reported
 from .simulate_command import simulate
 from .update_command import update
 
@@ -80,7 +82,19 @@ app.command(cls=FromElsewhere)(reproduce)
 
 
 def main() -> None:
-    """The entry point of the command ``cagp``."""
+    """The entry point of the command ``cagp``: SIGTERM, by which timeouts and schedulers end a job, is like Ctrl-C."""
     LOGGER.addHandler(LOGGED)
     LOGGER.setLevel(logging.INFO)
-    sys.exit(app())
+    terminated: list[int] = []
+
+    def like_ctrl_c(number: int, frame: FrameType | None) -> None:
+        if not terminated:  # a second one, which `timeout` sends at once, does not insist
+            terminated.append(number)
+            handler = signal.getsignal(signal.SIGINT)  # a job in the background of a script ignores it
+            (handler if callable(handler) else signal.default_int_handler)(number, frame)
+
+    signal.signal(signal.SIGTERM, like_ctrl_c)
+    try:
+        app()
+    except SystemExit as ended:
+        sys.exit(TERMINATED if terminated and ended.code == INTERRUPTED else ended.code)

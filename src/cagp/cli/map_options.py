@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from .flags import Listed
-from .shared import Printer, labels, require_new, with_iterations
+from .shared import Printer, labels, require_new, tell_unjudged, with_iterations
 from .table_columns import names_in
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class MapAsked:
         require_new(self.out, overwrite or made.pieces.started)
         cells = made.cells
         printer(f"{cells.rows:,} × {cells.columns:,} cells of {cells.dx:g} × {-cells.dy:g} with {chosen!r}.")
+        tell_unjudged([made.model])
         if made.finished:
             printer(f"Continuing: {len(made.finished)} of {len(made.tiles)} tiles were finished before.")
         if not self.observed:

@@ -26,9 +26,11 @@ from .shared import (
     errors_reported,
     require_new,
     share_in,
+    tell_unjudged,
+    warned,
     with_iterations,
 )
-from .table_columns import names_in, opened, read_for
+from .table_columns import names_in, opened, read_for, unused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,13 +72,14 @@ def predict(
 ) -> None:
     """Predict with a model at the rows of a table, or make a map of it.
 
-    The output has the features and the columns mean, std, lower_95, upper_95; a NetCDF file calls these lower and
-    upper, and its attributes say the level. Ctrl-C stops at the iteration in hand and writes what there is, with error
-    bars that are right for it, a column with the iterations of each row, and exit code 130. Finished batches are kept
-    beside OUT until all is done: after Ctrl-C or a crash the same command continues. --map also writes a page to look
-    at, for models of two columns or on the globe. With --grid OUT is a map for a GIS with the bands mean, std, lower
-    and upper, in the coordinate system of the model. With a model of data in shards, DATA is a folder of Parquet files,
-    or one, and OUT a folder; or a Zarr store or NetCDF file with a grid, and OUT a Zarr store.
+    The output has the columns of the table but for the target, those that the model does not use first, and the columns
+    mean, std, lower_95, upper_95; a NetCDF file calls these lower and upper, and its attributes say the level. Ctrl-C
+    stops at the iteration in hand and writes what there is, with error bars that are right for it, a column with the
+    iterations of each row, and exit code 130. Finished batches are kept beside OUT until all is done: after Ctrl-C or a
+    crash the same command continues. --map also writes a page to look at, for models of two columns or on the globe.
+    With --grid OUT is a map for a GIS with the bands mean, std, lower and upper, in the coordinate system of the model.
+    With a model of data in shards, DATA is a folder of Parquet files, or one, and OUT a folder; or a Zarr store or
+    NetCDF file with a grid, and OUT a Zarr store.
     """
     given = dict(locals())
     with errors_reported(debug, KEPT):
@@ -162,6 +165,7 @@ class _Rows:
     def write(self, printer: Printer) -> None:
         """Predict, write the table and, where it is asked for, the page; ends the command where Ctrl-C came."""
         from .. import tables
+        from ..predicting.beyond import Beyond
 
         given, out, level, observed = self.given, self.out, self.level, self.given["observed"]
         size = given["batch"] or max(_SMALLEST_BATCH, -(-len(self.X) // _PIECES))
@@ -171,8 +175,11 @@ class _Rows:
         if not observed and level is not None:
             printer("Intervals are about the function; --observed makes them about new observations, noise included.")
         model = self.saved.condition(self.solver)
+        tell_unjudged([model])
+        warned(Beyond(model).look(self.X).told)
         new_columns, message, stopped = self._columns(model, size, pieces, printer)
-        columns = {name: self.table.given[name] for name in self.raw.names if name in self.table.given}  # as they are
+        columns = unused(self.raw, self.table, out, {self.target, *new_columns})
+        columns |= {name: self.table.given[name] for name in self.raw.names if name in self.table.given}  # as they are
         how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": self.names}
         about = described(self.saved.about, self.target, model, self.table.grid, **how, prefix=given["prefix"])
         about["units"] = self.table.units | about["units"]

@@ -9,8 +9,8 @@ from ..errors import InputError
 from ..support.coordinate_systems import coordinate_names
 from ..support.numbers import listed
 from .outputs import beside, columns_of, shown
-from .shared import Printer, asked_beside, require_new, share_in
-from .table_columns import matched, read_for, require_system
+from .shared import Printer, asked_beside, require_new, share_in, tell_unjudged, warned
+from .table_columns import matched, read_for, require_system, unused
 
 _KNOWN = ("interval", "observed", "prefix", "overwrite", "drop_missing")
 
@@ -21,6 +21,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     By the arguments that were ``given`` to ``cagp predict``. Columns with observations stay as they are.
     """
     from .. import tables
+    from ..predicting.beyond import Beyond
     from ..saving import read_quantities
 
     folder, data, prefix, observed = (given[name] for name in ("folder", "data", "prefix", "observed"))
@@ -46,14 +47,17 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
         )
     if not observed:
         printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
+    tell_unjudged(model.models)
+    warned(next(filter(None, (Beyond(each).look(table.matrix(features)).told for each in model.models)), ""))
     prediction = model.predict(table.matrix(features), progress=printer.progress)
-    columns = {name: table.given[name] for name in raw.names if name in table.given}
     new: dict[str, Any] = {}
     for name in model.names:
         names = columns_of(out, level, {}, f"{prefix}{name}_")
         new |= shown(prediction[name], observed, level, names, {})
     if clash := set(new) & set(features):
         raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
+    columns = unused(raw, table, out, {*model.names, *new})
+    columns |= {name: table.given[name] for name in raw.names if name in table.given}
     notes = {"cagp_interval": f"lower and upper hold {100 * level:g}%", "cagp_guarantee": str(model.guarantee)}
     written: dict[str, Any] = {"grid": table.grid, "rows": table.rows, "crs": raw.crs}
     tables.write_table(out, columns | new, units=table.units, notes=notes, **written)

@@ -7,6 +7,7 @@
 | 2 | wrong use: an option, a table or a model folder that cannot be used |
 | 3 | ``cagp check`` only: the error bars are not calibrated |
 | 130 | interrupted by Ctrl-C; ``fit``, ``predict`` and ``simulate`` have kept what they had, and say so |
+| 143 | the same after SIGTERM, by which ``timeout`` and schedulers end a job |
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..fit_report import Names
+    from ..model import Model
     from ..prior import Prior
     from ..saving import About
     from ..solvers import Solver
 
 NOT_CALIBRATED = 3
 INTERRUPTED = 130
+TERMINATED = 143
 KEPT = "Interrupted. What was finished is kept: the same command continues where it stopped."
 
 IN_OPTIONS = {
@@ -55,7 +58,7 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
     """Errors as one message on standard error, and an exit code."""
     try:
         yield
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort, BrokenPipeError):  # who reads the output has seen enough
         raise
     except KeyboardInterrupt:
         typer.echo(interrupted, err=True)
@@ -73,6 +76,21 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
             lines = lines if expected else [*lines, "--debug shows where this happened."]
             typer.echo(printable("\n".join(lines)), err=True)
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+
+
+def warned(said: str) -> None:
+    """What needs a look, where there is something to be said, on standard error."""
+    if said:
+        typer.echo(printable(f"Warning: {said}"), err=True)
+
+
+def tell_unjudged(models: Sequence[Model]) -> None:
+    """Say of ``models`` that are the best of a search that was interrupted what nobody has looked at."""
+    if any(model.interrupted and model.margins is None for model in models):
+        warned(
+            "The search for this model was interrupted, so its error bars are those of its prior, and not judged; "
+            "`cagp check` judges them."
+        )
 
 
 def ended_early(fitted: Any, kept: str) -> None:

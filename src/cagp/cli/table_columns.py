@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -144,6 +144,16 @@ def read_for(saved: Saved, path: Path, columns: Sequence[str], drop_missing: boo
     table = tables.read_table(path, list(columns), drop_missing=drop_missing, encodings=saved.about.encodings)
     tell_reading(table, printer)
     return table
+
+
+def unused(raw: RawColumns, table: Table, out: Path, others: Collection[str]) -> dict[str, Any]:
+    """The columns of a file that nobody takes, such as names of rows, at the rows of its table, for a file that keeps
+    them; but for ``others``, which are no longer what they were, or are called like what is new.
+    """
+    kept = [name for name in raw.names if name not in table.given and name not in others]
+    if raw.as_is is None or not out.name.lower().endswith((".csv", ".csv.gz", ".parquet")) or not kept:
+        return {}
+    return {name: values[table.rows] for name, values in raw.as_is(kept).items()}
 
 
 def tell_reading(table: Table, printer: Printer) -> None:

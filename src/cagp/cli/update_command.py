@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import flags
-from .shared import Printer, errors_reported, require_place
+from .shared import Printer, errors_reported, require_place, warned
 from .table_columns import about_of, find_column, globe_of, matched, read_for
 
 _ADDED = "observations added"
@@ -35,7 +35,9 @@ def update(
     """
     with errors_reported(debug):
         from .. import saving, tables
+        from ..predicting.unexplained import told_of_unexplained
         from ..recalibration import Recalibration
+        from ..solvers import NearestNeighbours
         from .starting import no_copies
 
         printer = Printer(quiet)
@@ -62,6 +64,8 @@ def update(
             raise InputError(f"{data} has no further observation for {folder}")
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
+        quick, place = saved.condition(NearestNeighbours(), solve_dtype=saved.dtype), table.rows[new]
+        warned(told_of_unexplained(quick, X[new], y[new], noise, lambda i: raw.place_of(int(place[i]))))
         rows = [row.tobytes() for row in np.column_stack([whole.X, whole.y])]
         known = set(rows[: len(saved.y)])
         if again := sum(row in known for row in rows[len(saved.y) :]):

@@ -11,13 +11,15 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from ..errors import InputError
+from ..errors import DataWarning, InputError
 from ..hyperparameters import log_likelihood
 from ..hyperparameters.result import warn
 from ..model import Model
+from ..predicting.beyond import Beyond
 from ..prediction import Prediction
 from ..quantities import QuantitiesModel, is_several
 from ..solvers import Solver, as_solver
+from ..support.advice import warn_caller
 from ..support.coordinate_systems import require_known_system, system_of, without_geometry
 from ..support.encodings import Encoding
 from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers, holds_texts
@@ -391,7 +393,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _points(self, X: Any) -> np.ndarray:
         """X (T, p), checked against what was fitted to."""
         check_is_fitted(self, "model_")
-        return self._numbers(X)
+        points = self._numbers(X)
+        warn_caller(next(filter(None, (Beyond(each).look(points).told for each in self.models_)), ""), DataWarning)
+        return points
 
     def _training(self, X: Any, y: Any, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """X as features (n, p), and y, checked, which may have ``gaps``; what they were is kept."""

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..means import Constant
 from ..prior import Prior
-from ..support.advice import Advice, all_worded
+from ..support.advice import Advice, all_worded, warn_caller
 from ..support.interrupt import TIME_IS_UP
 from .likelihood import Likelihood
 from .optimise import Optimum, TraceStep
@@ -27,7 +23,6 @@ _FLAT_LOG_ERROR = 2.0  # flat is what has a standard error of more than a factor
 _FLAT_GRADIENT = 1e-4  # or where log p never changed by more than this times the logarithm of the hyperparameter
 _ROUNDING = 1e-12  # observations that differ by less than this part of them are the same
 _AGREEMENT = 1e-2  # starts whose log-likelihoods differ by less reached the same optimum
-_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class FitWarning(UserWarning):
@@ -142,13 +137,7 @@ class FitResult:
 def warn(result: FitResult | None, *further: str, category: type[Warning] = FitWarning) -> None:
     """One warning with all that needs a look, and what is said ``further``, if any, at the line that called cagp."""
     sentences = [] if result is None else list(result.warnings)
-    sentences += filter(None, further)
-    if not sentences:
-        return
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(" ".join(sentences), category, stacklevel=level)
+    warn_caller(" ".join([*sentences, *filter(None, further)]), category)
 
 
 def told_by_a_constant(y: np.ndarray, result: FitResult) -> str:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..errors import InputError, InputTypeError
+from ..errors import DataWarning, InputError, InputTypeError
 from ..model import Model
+from ..predicting.beyond import Beyond
 from ..stopping import Rule
+from ..support.advice import warn_caller
 from ..support.validation import count
 from . import xarray_conventions as cf
 from .xarray_conventions import Axis, Gridded, Source
@@ -149,7 +151,10 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
-        values, found = request.predicted([each.values for each in spread], every=True, progress=progress)
+        at = [each.values for each in spread]
+        if isinstance(request.model, Model):  # one of data in shards has no observations at hand
+            warn_caller(Beyond(request.model).look(request.columns.points(at)[0]).told, DataWarning)
+        values, found = request.predicted(at, every=True, progress=progress)
         status = str(found)
     else:
         values = _lazy_blocks(request, spread, blocks)

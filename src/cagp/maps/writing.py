@@ -18,6 +18,7 @@ from ..interop.xarray_conventions import Source, exceedances, provenance, variab
 from ..kernels import geographic_columns
 from ..kernels.geographic import smallest_arc
 from ..model import Model, require_model
+from ..predicting.beyond import Beyond
 from ..prediction import Prediction
 from ..saving import About, Saved, fingerprint_of
 from ..stopping import Rule, require_rule
@@ -216,17 +217,21 @@ class MapOfModel:
         """Make the map; what was said of the last tile. Ctrl-C keeps the tiles that are finished."""
         if self.missed:
             LOGGER.warning(f"{self.out}: {self.missed}.")
-        total = sum(float(np.prod(tile.shape)) for tile in self.tiles)
+        total, beyond = sum(float(np.prod(tile.shape)) for tile in self.tiles), Beyond(self.model)
         with progress_bar("map", total, progress) as advance:
             for tile in self.tiles:
                 if tile.number not in self.finished:
                     wanted = self.inside(tile)
-                    prediction = self.model.predict(self.points(tile, wanted), stop=self.stop, progress=False)
+                    points = self.points(tile, wanted)
+                    beyond.look(points)
+                    prediction = self.model.predict(points, stop=self.stop, progress=False)
                     if prediction.status.reason == "interrupted":
                         raise KeyboardInterrupt
                     told = {"wanted": wanted, "status": np.array(str(prediction.status))}
                     self.pieces.save(tile.number, tile.number + 1, **told, **self._bands(prediction))
                 advance(float(np.prod(tile.shape)))
+        if beyond.told:
+            LOGGER.warning(f"{self.out}: {beyond.told}")
         last = self._kept(self.tiles[-1])
         message = "" if last is None else str(last["status"])
         writer_for(self.out)(self.out, self._layout(message), self._parts())

@@ -27,7 +27,9 @@ from ..support.orthonormal import orthonormal
 from ..support.positive_definite import positive_definite_factor
 from ..support.validation import magnitude
 
-_SUBSET = 1000  # training points that estimate the trend where the solver cannot be asked: they cost next to nothing
+SUBSET = 1000
+"""Training points that estimate the trend where the solver cannot be asked: they cost next to nothing."""
+
 _DETERMINED = 1e-10
 _AT_ONCE = 2**22  # covariances with training points that are in memory together, beside weights on some of these
 
@@ -157,7 +159,7 @@ def _from_some(gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:
     """S from generalised least squares on some of the training points, zero elsewhere, and which points."""
     H = gram.basis
     assert H is not None
-    chosen = torch.randperm(gram.size, generator=torch.Generator().manual_seed(0))[:_SUBSET].sort().values
+    chosen = torch.randperm(gram.size, generator=torch.Generator().manual_seed(0))[:SUBSET].sort().values
     chosen = chosen.to(gram.device)
     factor, info = torch.linalg.cholesky_ex(gram.submatrix(chosen))
     # where rounding has taken the factor, ordinary least squares will do

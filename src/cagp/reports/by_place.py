@@ -195,7 +195,7 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     shown = np.sort(np.random.default_rng(0).choice(len(held_out), n, replace=False))
     mean, ends_of = array(held_out.prediction.mean), held_out.prediction.interval(0.95)
     lower, upper = (np.where(np.isfinite(end), end, np.nan)[shown] for end in map(array, ends_of))
-    low, high = min(held_out.truth.min(), mean.min()), max(held_out.truth.max(), mean.max())
+    low, high = (end(end(each[shown]) for each in (held_out.truth, mean)) for end in (min, max))
     margin = 0.04 * (high - low) or 1.0
     ends = (low - margin, high + margin)
     error = np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0)

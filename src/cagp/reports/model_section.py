@@ -14,6 +14,7 @@ from ..hyperparameters.named import Hyperparameter, naming
 from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
 from ..model import Model
+from ..predicting.trend import SUBSET
 from ..prior import Prior
 from ..regression import CrossFitted
 from ..support.advice import all_worded
@@ -108,7 +109,8 @@ def _mean(model: Model, names: Names) -> str:
             return f"constant, {with_unit(number(given[0], 4), unit)}"
         error = float(trend.covariance[0, 0]) ** 0.5
         estimate = f"{number(float(trend.coefficients[0]), 4)} ± {with_unit(number(error, 2), unit)}"
-        return f"an unknown constant, estimated as {estimate}; its error is in the error bars"
+        some = f" from {SUBSET:,} of the observations" * (model.prepared.unbiased and len(model.recipe.y) > SUBSET)
+        return f"an unknown constant, estimated as {estimate}{some}; its error is in the error bars"
     if isinstance(mean, CrossFitted):
         return mean.in_words
     known = "" if trend is None else "unknown, so that their error is in the error bars"

@@ -156,7 +156,9 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     found, note = _predict_along(model, X, middle, chosen, _SLICE)
     across = min(len(chosen), 3)
     figure, axes = new_figure(-(-len(chosen) // across), across, 3.9, 3.1)
-    low, high = (end([end(part.observed) for _, _, part in found]) for end in (np.min, np.max))
+    ends = [end([end(part.observed) for _, _, part in found]) for end in (np.min, np.max)]
+    low, high = _in_sight(array(model.y), np.concatenate([part.mean for _, _, part in found]), *ends)
+    beyond = [low, high] != ends
     low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
     for ax, (column, v, part) in zip(axes.flat, found, strict=False):
         if _discrete(X[:, column]) is not None:
@@ -182,9 +184,19 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
         f"(dotted lines: {medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
         "(light). Ticks at the bottom: the observations. A slice passes through places where there may be no data."
     )
+    caption += " Bands are cut off where they would hide the rest." if beyond else ""
     if len(columns) > _MOST_RANKED:
         caption += f" The first {_MOST_RANKED} columns were compared."
     return "slices", png(figure), caption + (note or first_note)
+
+
+def _in_sight(y: np.ndarray, mean: np.ndarray, low: float, high: float) -> list[float]:
+    """The ends of an axis for predictions between ``low`` and ``high``: far from data these may hide all the rest, so
+    that almost all observations and the means have to do.
+    """
+    seen = np.concatenate([np.quantile(y, (0.005, 0.995)), mean])
+    room = 0.2 * float(np.ptp(seen))
+    return [max(low, float(seen.min()) - room), min(high, float(seen.max()) + room)]
 
 
 def _predict_along(

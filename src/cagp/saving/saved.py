@@ -196,17 +196,17 @@ class Saved:
         return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:
-        """The same with further observations y (m,) at X (m, p), as ``Model.with_more``.
+        """The same with further observations y (m,) at X (m, p), as ``Model.extended``.
 
         Nothing is solved for it, but where a recalibration is learned anew.
         """
         solver, size, margins = self.picked or self.solver, len(self.y) + len(X), self.parts.margins
         if learned_in_seconds(margins, solver, len(self.parts.weights), size):
-            grown = self.condition(solve_dtype=self.dtype).with_more(X, y, noise_variance=noise_variance)
+            grown = self.condition(solve_dtype=self.dtype).extended(X, y, noise_variance=noise_variance)
         else:
             kept = None if margins is None else margins.after(len(X))
             quick = self.condition(NearestNeighbours(1), solve_dtype=self.dtype).replace(margins=None)
-            grown = quick.with_more(X, y, noise_variance=noise_variance).replace(margins=kept)
+            grown = quick.extended(X, y, noise_variance=noise_variance).replace(margins=kept)
         found = Saved.of(grown, self.about)
         return dataclasses.replace(found, solver=self.solver, picked=self.picked, solve_dtype=self.solve_dtype)
 

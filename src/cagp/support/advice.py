@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .numbers import listed
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 _FINDINGS = {
     "not converged": "The optimiser did not converge ({detail}); {remedy}.",
@@ -65,6 +71,16 @@ def all_worded(
         sentence = Advice("flat").worded(remedies, name(flat))
         said.append(sentence if len(flat) == 1 else sentence.replace("depend on it", "depend on them"))
     return tuple(sentence[:1].upper() + sentence[1:] if called else sentence for sentence in said)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """A warning, where there is a message, at the line that called cagp."""
+    if not message:
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

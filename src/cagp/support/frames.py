@@ -115,6 +115,8 @@ def encodings_of(X: Any, argument: str) -> tuple[Encoding, ...]:
     """How the columns of a data frame that are no plain numbers become features; none for anything else."""
     X = without_geometry(X, argument)
     names = column_names(X) or []
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise InputError(f"{argument} has two columns called {twice[0]!r}; rename one of them")
     each = [_learned(_column(X, i, name), name, _Frame(argument)) for i, name in enumerate(names)]
     found = tuple(encoding for encoding in each if encoding is not None)
     features = feature_names(X, found) or []

@@ -172,7 +172,9 @@ def read(path: Path) -> RawColumns:
     layout = _layout_of(path)
     if _is_packed(path):
         _require_room(path)
-    return RawColumns(path, layout.names, partial(_take, layout), place_of=layout.place_of)
+    return RawColumns(
+        path, layout.names, partial(_take, layout), place_of=layout.place_of, as_is=partial(_as_is, layout)
+    )
 
 
 def _require_room(path: Path) -> None:
@@ -236,6 +238,12 @@ def _texts(layout: Layout, names: Sequence[str]) -> tuple[dict[str, Any], Layout
         missing = pc.is_in(column, value_set=pa.array(_MISSING))
         found[name] = pc.if_else(missing, pa.scalar(None, pa.string()), column)
     return found, layout
+
+
+def _as_is(layout: Layout, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The columns as texts."""
+    texts, _ = _without_empty_rows(layout, _texts(layout, names)[0])
+    return {name: np.array(column.to_pylist(), dtype=object) for name, column in texts.items()}
 
 
 def _parsed(layout: Layout, kinds: Mapping[str, Any]) -> Any:

@@ -27,7 +27,7 @@ def read(path: Path) -> RawColumns:
         raise unreadable(path, "Parquet", error, "another kind") from error
     units = {f.name: f.metadata[_UNITS].decode("utf-8", "replace") for f in schema if _UNITS in (f.metadata or {})}
     names = [name for name in schema.names if not name.startswith("__index_level_")]  # of a data frame, without a name
-    return RawColumns(path, check_names(path, names), partial(_take, path), units)
+    return RawColumns(path, check_names(path, names), partial(_take, path), units, as_is=partial(_as_is, path))
 
 
 def has_geometry(path: Path) -> bool:
@@ -53,6 +53,20 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise unreadable(path, "Parquet", error) from error
     return {name: column_values(path, name, table.column(name)) for name in names}, ()
+
+
+def _as_is(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The columns as they are; as texts what would not come back."""
+    from pyarrow import parquet
+
+    found = {}
+    for name, column in zip(names, parquet.read_table(path, columns=list(names), partitioning=None), strict=True):
+        values = column.to_numpy()
+        whole = values.dtype.kind == "f" and str(column.type).lstrip("u").startswith("int")  # with gaps
+        if whole or values.dtype.kind not in "biufM":
+            values = np.array([None if each is None else str(each) for each in column.to_pylist()], dtype=object)
+        found[name] = values
+    return found
 
 
 def column_values(path: Path, name: str, column: Any) -> Any:

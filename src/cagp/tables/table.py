@@ -40,6 +40,7 @@ class RawColumns:
     ``dims`` names the dimensions of each column of a grid, ``globe`` the columns (latitude, longitude) where the file
     says so. ``attributes`` are the texts that it has about a column. ``place_of(row)`` says where a row stands. ``crs``
     is the coordinate system of a geometry, whose coordinates are columns, or of the two columns ``coordinates``.
+    ``as_is(names)`` are columns (n,) to be written again, whatever they hold; None where that cannot be.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class RawColumns:
     place_of: Callable[[int], str] = lambda row: f"row {row + 1}"
     crs: str | None = None
     coordinates: tuple[str, ...] = ()
+    as_is: Callable[[Sequence[str]], dict[str, np.ndarray]] | None = None
 
     def unfit(self, name: str, words: str) -> TableError:
         """The refusal of a column."""
