@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 import cagp
 from cagp.choosing.outliers import _Errors
 from cagp.errors import InputError
-from cagp.hyperparameters import log_likelihood
+from cagp.hyperparameters import FitWarning, log_likelihood
 
 QUICK: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "uncertainty": False, "progress": False}
 N, NOISE = 150, 0.2
@@ -65,7 +65,8 @@ def test_a_number_that_stands_for_a_missing_value_is_an_outlier() -> None:
     X, y, X_test, f = field(5)
     wrong = y.copy()
     wrong[ROWS] = -9999.0
-    model = cagp.fit(X, wrong, **QUICK)
+    with pytest.warns(FitWarning, match="the target is -9999 in 4 rows, far from all other values"):
+        model = cagp.fit(X, wrong, **QUICK)
     assert list(model.prior.outliers) == list(ROWS)
     assert crps(model, X_test, f) < 1.1 * crps(cagp.fit(X, y, **QUICK), X_test, f)
 
