@@ -122,6 +122,24 @@ def test_peaks_that_a_logarithm_explains_are_no_outliers() -> None:
     assert not len(model.prior.outliers)
 
 
+def test_rain_on_a_dry_day_is_no_mistake() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.random((90, 2)), np.zeros(90)
+    y[:5] = 2.4, 11.0, 3.1, 7.5, 20.0
+    model = cagp.fit(X, y, varying=False, rotate=False, **QUICK)
+    assert not len(model.prior.outliers)
+    text = " ".join(model.story.split())
+    assert "Outliers were not sought: many observations have the same value" in text
+    assert "94% of the observations are 0, the least of all" in text
+
+
+def test_a_day_without_any_rain_is_fitted() -> None:
+    X = np.random.default_rng(0).random((60, 3))
+    with pytest.warns(FitWarning):
+        model = cagp.fit(X, np.zeros(60), progress=False)
+    assert np.abs(model.predict(X).mean).max() < 1e-6
+
+
 def test_error_bars_foresee_outliers_that_are_no_mistakes() -> None:
     """Errors of five standard deviations come again, and intervals hold them as often as they promise."""
     rng = np.random.default_rng(7)

@@ -71,6 +71,8 @@ def test_what_cannot_be_is_refused() -> None:
         cagp.Standardised(cagp.Matern32(1.0), SPREADS)(np.zeros((2, 2)))
     with pytest.raises(InputError, match="spreads must be"):
         cagp.Standardised(cagp.Matern32(1.0), (1.0, 0.0))
+    with pytest.raises(InputError, match="spreads must be one number for each column"):
+        cagp.Standardised(cagp.Matern32(1.0), ())
     with pytest.raises(InputTypeError, match="Standardised wraps a kernel"):
         cagp.Standardised(3.0, (1.0,))  # type: ignore[arg-type]
 
@@ -107,3 +109,23 @@ def test_a_rare_category_is_not_far_from_all() -> None:
     X[:, 0] *= 1e4
     [group] = cagp.hyperparameters.starting_prior.column_groups(X, each=False)
     assert group.spreads[9:] == (0.25, 1.0)
+
+
+def test_a_constant_column_is_no_unit() -> None:
+    """The standard deviation of fifteen times 0.1 is 3e-17."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((15, 2)), np.full(15, 0.1)])
+    [group] = cagp.hyperparameters.starting_prior.column_groups(X, each=False)
+    assert group.spreads == ()
+    [group] = cagp.hyperparameters.starting_prior.column_groups(X)
+    assert group.lengthscale[2] > 0.5  # type: ignore[index]
+
+
+def test_the_story_says_which_columns_share_one_and_why() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)) * (1.0, 1e4, 1e-3)
+    asked = " ".join(cagp.fit(X, X[:, 0] + 0.1 * rng.normal(size=60), ard=False, progress=False).story.split())
+    assert "All columns share one lengthscale, each divided by its spread: they are not measured alike." in asked
+    places = np.column_stack([rng.uniform(40, 60, 14), rng.uniform(-10, 30, 14), X[:14]])
+    model = cagp.fit(places, places[:, 0] + 0.1 * rng.normal(size=14), globe=(0, 1), progress=False)
+    assert "x2, x3 and x4 share one lengthscale" in " ".join(model.story.split())

@@ -37,7 +37,7 @@ def test_rows_are_told_once_with_column_values_and_range(method: str) -> None:
     assert told.startswith("2 rows lie beyond the observations by more than half of their range: 'weight' is 160 to 5")
     assert f"and {X[:, 0].min():.4g} to {X[:, 0].max():.4g} in the observations" in told
     assert "height" not in told
-    assert "The trend of the model goes on there, which nothing has checked" in told
+    assert "The model has a trend there, which nothing has checked" in told
     assert caught[0].filename == __file__
 
 
@@ -101,3 +101,23 @@ def test_the_command_prints_it_once_for_all_pieces(tmp_path: Path) -> None:
     assert (
         "Warning: 2 rows lie beyond the observations by more than half of their range: 'east' is 7 to 9" in done.stderr
     )
+
+
+def test_longitudes_of_another_turn_are_not_beyond() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(40, 60, 60), rng.uniform(-10, 30, 60)])
+    y = np.exp(np.sin(X[:, 0] / 5) + 0.1 * rng.normal(size=60))
+    model = cagp.fit(X, y, globe=(0, 1), transform="log", kernel="matern32", uncertainty=False, progress=False)
+    assert not Beyond(model).look(np.column_stack([X[:, 0], X[:, 1] % 360])).told
+
+
+def test_cells_without_a_covariate_are_not_looked_at() -> None:
+    height = np.random.default_rng(0).uniform(0, 100, (8, 9))
+    grid = {"lat": np.arange(40.0, 48.0), "lon": np.arange(0.0, 9.0), "h": (("lat", "lon"), height)}
+    field = xr.DataArray(np.exp(np.sin(height / 20)), dims=("lat", "lon"), coords=grid, name="z")
+    options = {"transform": "log", "kernel": "matern32", "uncertainty": False}
+    fitted = field.cagp.fit(coords=("lat", "lon", "h"), **options)
+    holes = height.copy()
+    holes[0, 0] = np.nan
+    found = fitted.predict(field.assign_coords(h=(("lat", "lon"), holes)))
+    assert int(np.isnan(found["mean"]).sum()) == 1

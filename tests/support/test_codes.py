@@ -24,7 +24,7 @@ RANDOM = np.random.default_rng
         ([-5.0, -9999.0, -1e4, -9.9e3], []),
         ([0.0, 0.0, 99.0], []),
         ([99.0, 99.0], []),
-        ([0.0, 1.0, 1e20, 99.0], [1e20, 99.0]),
+        ([0.0, 1.0, 1e20, 99.0], [99.0, 1e20]),
     ],
 )
 def test_usual_codes_beyond_the_range_of_the_others(values: list[float], codes: list[float]) -> None:
@@ -51,3 +51,11 @@ def test_the_target_and_its_row_are_told() -> None:
     y = np.append(X[:8, 0], 99999.0)
     assert told_of_codes(X, y, ["x"]).startswith("the target is 99999 in row 8 (from 0), far from all other values, 0.")
     assert told_of_codes(X, X[:, 0], ["x"]) == ""
+
+
+def test_codes_are_seen_in_single_precision_and_beside_each_other() -> None:
+    values = np.random.default_rng(0).normal(size=20)
+    both = np.append(values, [-9999.0, 9999.0])
+    assert [code for code, _ in codes_in(both)] == [-9999.0, 9999.0]
+    single = np.append(values, np.float32(-999.9)).astype(np.float32).astype(np.float64)
+    assert [round(code, 1) for code, _ in codes_in(single)] == [-999.9]

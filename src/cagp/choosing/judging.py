@@ -22,11 +22,13 @@ from ..recalibration.learning import (
 )
 from ..solvers.exact import EXACT_UP_TO
 from ..support import clock
+from ..support.numbers import datum
 from ..support.validation import ArrayLike
 from .search import JUDGES, CandidateSearch
 
 _ROUNDING = 1e-12
 _TWO_SIDED, _A_FEW = 1.96, 0.01  # where 95% intervals begin, and the share of them below 0 that is worth a word
+_LUMP = 0.05  # of the observations, the smallest and the same, which is worth a word
 _WORSE = 0.05  # by so much the CRPS of transformed predictions may be worse for error bars that hold
 
 # Beyond so many observations the error bars are judged by the component with the most weight: all would take long.
@@ -93,6 +95,13 @@ def judged(
     below = float((seen.mean < _TWO_SIDED * seen.std).mean())
     if model.transform is None and y.min() >= 0 and below > _A_FEW:
         said += f" {below:.0%} of these 95% intervals begin below 0, where no observation lies; transforms end there."
+    if (lump := float((y == y.min()).mean())) > _LUMP:
+        least = torch.tensor([y.min()], dtype=torch.float64)
+        least = least if model.transform is None else model.transform.inverse(least)
+        said += (
+            f" {lump:.0%} of the observations are {datum(round(float(least), 9))}, the least of all: a distribution "
+            "without a lump there, transformed or not, makes values as small as that less likely than they are."
+        )
     if most is not None and most < enough:
         said += f" To end in time only {most:,} observations were left out for this."
     whole = None if test is None else WholeGaps.like(by, test, seed)

@@ -43,6 +43,7 @@ _EVERYONE, _GROUPS = 10_000, 5
 _FAR, _FURTHER, _EXTREME = 5.0, 8.0, 2_000
 _CLEARLY = 1.0  # standard errors by which it has to pay
 _NAMED = 10
+_THE_SAME = 0.2  # where so large a share of the observations is one number, zero mostly, others are no exceptions
 
 
 def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
@@ -54,6 +55,9 @@ def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
     search.settled.add(WHAT)
     if search.model_of(plain).components[0].gram.dtype != torch.float64:
         search.notes.append("Outliers were not sought: what hardly counts needs double precision.")
+        return search
+    if np.unique(search.y, return_counts=True)[1].max() > _THE_SAME * size:  # of rain on a dry day nothing is a mistake
+        search.notes.append("Outliers were not sought: many observations have the same value, and others are tails.")
         return search
     if size > EXACT_UP_TO and not _far_out(search.model_of(plain), search.y, search.seed):
         return search

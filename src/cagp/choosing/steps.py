@@ -15,7 +15,9 @@ from scipy.special import gammaincc, logsumexp, ndtri
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.directions import promise
+from ..hyperparameters.starting_prior import Group, scale_of
 from ..solvers.exact import EXACT_UP_TO
+from ..support.numbers import listed
 from .candidates import PER_COLUMN, SHORT_AND_LONG, CandidatePrior, is_rotated, is_smooth, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
@@ -34,10 +36,6 @@ _BY_CHANCE = 0.1
 _UNDETERMINED = (
     "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
     "those of all categories do, or one of them varies in a single row."
-)
-_STANDARDISED = (
-    "All columns share one lengthscale, each divided by its spread: they are not measured alike, and there are fewer "
-    f"than {PER_COLUMN} observations for each, too few for a lengthscale of its own, which ard=True gives it."
 )
 _ROUNDING = 1e-10
 
@@ -79,9 +77,22 @@ def fit_first(search: CandidateSearch) -> CandidateSearch:
     """The first candidate, which others start from, unless the choice of a transform has fitted it."""
     if not search.fits and search.run(search.start) is None:
         raise NotPositiveDefiniteError(f"the first fit failed: {search.notes[0]} A larger noise_variance helps.")
-    if any(group.spreads for group in search.request.groups) and search.request.given is None:
-        search.notes.append(_STANDARDISED)
+    if search.request.given is None:
+        search.notes += [_standardised(search.request, group) for group in search.request.groups if group.spreads]
     return search
+
+
+def _standardised(request: FitRequest, group: Group) -> str:
+    """That columns are divided by their spreads, and why they share a lengthscale, where nobody asked for that."""
+    names = request.data.names or [f"x{i}" for i in range(request.data.X.shape[1])]
+    which = "All columns" if group.columns is None else listed([names[each] for each in group.columns])
+    said = f"{which} share one lengthscale, each divided by its spread: they are not measured alike"
+    if request.options.ard is not None:
+        return f"{said}."
+    return (
+        f"{said}, and there are fewer than {PER_COLUMN} observations for each column, too few for a lengthscale of its "
+        "own, which ard=True gives it."
+    )
 
 
 def fit_kernels(search: CandidateSearch) -> CandidateSearch:
@@ -138,7 +149,7 @@ def _starts(search: CandidateSearch, kind: str, done: Sequence[FittedCandidate])
 
     It is where the first candidate ended, or, one after another, the best of those that are ``done``, if it is smooth.
     """
-    spread, scale, few = search.spread, search.variance, len(search.y) <= EXACT_UP_TO
+    spread, scale, few = search.spread, search.variance or scale_of(search.y), len(search.y) <= EXACT_UP_TO
 
     def within(spreads: float) -> CandidatePrior:
         best = min(done, key=lambda fit: fit.crps)

@@ -22,7 +22,10 @@ _BETTER = 0.02  # by so much of the score without it a transform must be better 
 # By so much the root mean square error of the mean may be worse with a transform; beyond chance, and in any case.
 _WORSE, _MUCH_WORSE = 0.02, 0.1
 _SHARES = 0.1  # below it the logit of a share is its logarithm, and numbers may be of any unit
-_NO_BETTER = ", since none predicts clearly better"
+# Why the observations are taken as they are.
+_NO_BETTER = ", since no transform predicts clearly better"
+_WORSE_MEANS = ", since a transform would make their means worse"
+_EXCEPTIONS = ", since a noise of their own for outliers predicts better"
 _SMALL_POWER = 0.35  # powers up to this one have the square root as a milder one
 
 
@@ -93,7 +96,8 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
             changed.findings["transform"] = f"{said} {left}".strip()
             return changed
         tried.append(f"{transform.in_words}; {words}{own}")
-        why = ", since a transform would make their means worse" if better and not exceptions else why or _NO_BETTER
+        reason = _EXCEPTIONS if exceptions else _WORSE_MEANS if better else _NO_BETTER
+        why = why if why and reason == _NO_BETTER else reason
         if not better or exceptions or search.is_over:
             break
     if tried:

@@ -68,7 +68,7 @@ class MapAsked:
         if made.finished:
             printer(f"Continuing: {len(made.finished)} of {len(made.tiles)} tiles were finished before.")
         if not self.observed:
-            printer("Intervals are about the function; --observed makes them about new observations, noise included.")
+            printer("Means and intervals are about the function; --observed is for new observations, with their noise.")
         made.write(printer.progress)
         printer(f"Written: {self.out}")
         if self.map_page is not None:

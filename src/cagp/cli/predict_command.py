@@ -173,7 +173,7 @@ class _Rows:
         require_new(out, given["overwrite"] or pieces.started)
         printer(f"{len(self.X):,} rows with {self.solver!r}.")
         if not observed and level is not None:
-            printer("Intervals are about the function; --observed makes them about new observations, noise included.")
+            printer("Means and intervals are about the function; --observed is for new observations, with their noise.")
         model = self.saved.condition(self.solver)
         tell_unjudged([model])
         warned(Beyond(model).look(self.X).told)

@@ -46,7 +46,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
             "table with empty cells for what is wanted, or to model.with_more in Python."
         )
     if not observed:
-        printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
+        printer("Means and intervals are about the functions; --observed is for new observations, with their noise.")
     tell_unjudged(model.models)
     warned(next(filter(None, (Beyond(each).look(table.matrix(features)).told for each in model.models)), ""))
     prediction = model.predict(table.matrix(features), progress=printer.progress)

@@ -20,6 +20,7 @@ from numpy.polynomial.hermite_e import hermeval
 from scipy.special import ndtri
 
 from ..errors import NotPositiveDefiniteError
+from ..support.non_negative import non_negative
 from .hyperpriors import Hyperpriors
 
 _FREEDOM = 7.0  # degrees of freedom of Student's t: tails heavier than those of a posterior
@@ -140,7 +141,7 @@ def few_points(sample: WeightedPoints, most: int) -> tuple[np.ndarray, np.ndarra
     features /= np.sqrt(np.square(features) @ weights)[:, None]
     # the first feature is one everywhere: that the weights add up to one matters more than the rest
     features[0] *= 100.0
-    chosen, _ = scipy.optimize.nnls(features, features @ weights)
+    chosen, _ = non_negative(features, features @ weights)
     kept = np.flatnonzero(chosen)
     return there[kept], chosen[kept] / chosen[kept].sum()
 

@@ -15,6 +15,7 @@ _SPREAD_SHARE = 0.5  # lengthscales start at this share of the spread of the dat
 # a region may be long along.
 _ALIKE, _COORDINATES, _COORDINATES_ALIKE = 3.0, 3, 10.0
 _OF_RANGE = 0.25
+_ROUNDING = 1e-10
 _GLOBE_SHARE = 0.05  # those on the globe start at this share of the Earth's radius: about 300 km
 
 
@@ -68,7 +69,7 @@ def column_groups(
 
 def _unlike_spreads(X: np.ndarray) -> tuple[float, ...]:
     """The spreads of columns X (n, p) that are not measured alike; () where they are, as coordinates mostly."""
-    spread = X.std(axis=0)
+    spread = spread_of(X)
     for column in np.flatnonzero([len(np.unique(each)) == 2 for each in X.T]):  # a rare category is not far from all
         spread[column] = max(spread[column], _OF_RANGE * float(np.ptp(X[:, column])))
     known = spread[spread > 0]
@@ -80,11 +81,17 @@ def _unlike_spreads(X: np.ndarray) -> tuple[float, ...]:
 
 def starting_lengthscale(X: np.ndarray, share: float, each: bool = True) -> float | tuple[float, ...]:
     """``share`` of a typical distance of points X (n, p); for ``each`` of several columns, of its spread times √p."""
-    p, spread = X.shape[1], X.std(axis=0)
+    p, spread = X.shape[1], spread_of(X)
     if each and p > 1:
         # a constant column says nothing, whatever its lengthscale is
         return tuple((share * p**0.5 * np.where(spread > 0, spread, 1.0)).tolist())
     return share * float(np.sqrt(np.square(spread).sum())) or 1.0
+
+
+def spread_of(X: np.ndarray) -> np.ndarray:
+    """The standard deviations of columns X (n, p); 0 of a constant, whose own is a rounding error."""
+    spread = X.std(axis=0)
+    return np.where(spread > _ROUNDING * np.abs(X).max(axis=0, initial=0.0), spread, 0.0)
 
 
 def scale_of(y: np.ndarray) -> float:

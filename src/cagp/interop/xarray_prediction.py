@@ -153,7 +153,8 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
     if blocks is None:
         at = [each.values for each in spread]
         if isinstance(request.model, Model):  # one of data in shards has no observations at hand
-            warn_caller(Beyond(request.model).look(request.columns.points(at)[0]).told, DataWarning)
+            points = request.columns.points(at)[0]
+            warn_caller(Beyond(request.model).look(points[complete(points)]).told, DataWarning)
         values, found = request.predicted(at, every=True, progress=progress)
         status = str(found)
     else:

@@ -30,6 +30,8 @@ class Standardised(Wrapper):
             raise InputTypeError(
                 f"Standardised wraps a kernel, got {self.kernel!r}; write Standardised(Matern32(2.0), (1.0, 30.0))"
             )
+        if not isinstance(self.spreads, Sequence) or not self.spreads:
+            raise InputError(f"spreads must be one number for each column, got {self.spreads!r}; write (1.0, 30.0)")
         object.__setattr__(self, "spreads", tuple(positive(each, "spreads") for each in self.spreads))
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..kernels import Geographic, Periodic
 from ..means import ByQuantity, Constant, Polynomial, Zero
 from ..prior import Prior
 from ..support.frames import DAYS
@@ -27,6 +28,9 @@ def ends_of(model: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     goes_on = torch.full_like(span, model.transform is not None, dtype=torch.bool)
     for component in model.components:
         goes_on |= _trend(component.prior, len(span)).to(goes_on.device)
+        for part in component.prior.kernel.walk(range(len(span))):  # along which there is no beyond
+            if isinstance(part.kernel, (Geographic, Periodic)):
+                goes_on[list(part.columns)] = False
     room = torch.where(goes_on & (span > 0), _SHARE * span, torch.inf)
     return None if bool(room.isinf().all()) else (low - room, high + room)
 
@@ -45,7 +49,9 @@ def _trend(prior: Prior, p: int) -> torch.Tensor:
 
 def called_from_outside() -> bool:
     """Whether who called the caller of this is not cagp, which looks at pieces and makes trials by the thousand."""
-    return not str(sys._getframe(2).f_globals.get("__name__", "")).startswith(f"{__name__.partition('.')[0]}.")
+    caller = sys._getframe(1).f_back
+    outer = None if caller is None else caller.f_back
+    return outer is None or not str(outer.f_globals.get("__name__", "")).startswith(f"{__name__.partition('.')[0]}.")
 
 
 class Beyond:
@@ -85,7 +91,7 @@ class Beyond:
             said.append(f"{names[column]!r} is {values}, and {datum(first)} to {datum(last)} in the observations{unit}")
         more = f"; so it is in {len(self._seen) - _NAMED} more columns" if len(self._seen) > _NAMED else ""
         trend = any(bool(_trend(each.prior, len(names)).any()) for each in self._model.components)
-        what = "The trend of the model goes on there" if trend else "The transform makes much of what is unknown there"
+        what = "The model has a trend there" if trend else "The transform makes much of what is unknown there"
         remedy = ", or fit with mean='constant'" if trend and self._model.transform is None else ""
         lie = "1 row lies" if self._rows == 1 else f"{self._rows:,} rows lie"
         return (

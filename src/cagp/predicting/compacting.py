@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 
+from ..support.non_negative import non_negative
 from .distributions import NormalMixture
 
 _ENDS = (0.025, 0.5, 0.975)  # the quantiles that are compared
@@ -37,7 +37,7 @@ def essential(whole: NormalMixture, tolerance: float) -> tuple[np.ndarray, np.nd
         if moved <= tolerance:
             return kept, share, moved
         others = (each for each in range(len(moments)) if each not in chosen)
-        chosen.append(min(others, key=lambda each: nnls(columns[:, [*chosen, each]], wanted)[1]))
+        chosen.append(min(others, key=lambda each: non_negative(columns[:, [*chosen, each]], wanted)[1]))
     return np.arange(len(moments)), whole.weights.cpu().numpy(), 0.0
 
 
@@ -49,7 +49,7 @@ def _first_heaviest(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     tied = np.zeros(columns.shape[1], dtype=bool)
     tied[0] = True
     while True:
-        found = nnls(np.column_stack([columns[:, tied].sum(axis=1), columns[:, ~tied]]), wanted)[0]
+        found, _ = non_negative(np.column_stack([columns[:, tied].sum(axis=1), columns[:, ~tied]]), wanted)
         weights = np.empty(len(tied))
         weights[tied], weights[~tied] = found[0], found[1:]
         if not (heavier := weights > found[0]).any():

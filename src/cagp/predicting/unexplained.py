@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..solvers import NearestNeighbours
 from ..support.numbers import datum
 from ..support.validation import ArrayLike, as_float64
 
@@ -40,7 +41,12 @@ def told_of_unexplained(
     given = modelled = y[chosen]
     if model.transform is not None:
         modelled = model.transform.of(given)
-    predicted = model.predict(X[chosen], progress=False).observed(noise)
+    quick = NearestNeighbours()  # another solver may take minutes
+    parts = [
+        each if isinstance(each.solver, NearestNeighbours) else each.rebuilt(solver=quick, storage="auto")
+        for each in model.components
+    ]
+    predicted = model.replace(components=parts).predict(X[chosen], progress=False).observed(noise)
     off = (modelled - predicted.mixture.mean.to(modelled)).abs().cpu().numpy()
     away = np.abs(np.asarray(torch.as_tensor(predicted.normal_score(given)).cpu()))
     far = np.flatnonzero((away > UNEXPLAINED) & (off > _OF_SPREAD * float(model.components[0].y.std(correction=0))))
@@ -49,9 +55,10 @@ def told_of_unexplained(
     median, worst = torch.as_tensor(predicted.median).cpu(), far[np.argsort(-away[far], kind="stable")][:_NAMED]
     named = [f"{place(int(rows[i]))} with {datum(values[rows[i]])} for {datum(float(median[i]))}" for i in worst]
     more = f", and {len(far) - len(worst):,} more" if len(far) > len(worst) else ""
-    looked = f"of the {len(rows):,} new observations" + " that were looked at" * (len(rows) < len(values))
+    looked = f"{len(far):,} of the {len(rows):,} new observations" + " that were looked at" * (len(rows) < len(values))
+    looked = "The new observation" if len(values) == 1 else looked
     return (
-        f"{len(far):,} {looked} lie{'s' * (len(far) == 1)} further out than {UNEXPLAINED:g} predicted standard "
+        f"{looked} lie{'s' * (len(far) == 1)} further out than {UNEXPLAINED:g} predicted standard "
         f"deviations, which no error bar explains: {', '.join(named)}{more}. Added as they are, such "
         "values spoil predictions around them. Leave them out, or mend them; where they are right, fit "
         "anew to all observations: a fit gives outliers a noise of their own."

@@ -8,20 +8,19 @@ import numpy as np
 
 from .numbers import datum
 
-_USUAL = (99.0, 99.9, 999.0, 999.9, 9999.0, 9999.9, 99999.0, 999999.0, 32768.0, 1e20, 1e30)
+_USUAL = np.array([99, 99.9, 99.99, 999, 999.9, 9999, 9999.9, 99999, 999999, 32767, 32768, 1e20, 1e30, 9.96921e36])
+_DIGITS = 1e-6  # those of float32
 
 
 def codes_in(values: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-    """Usual codes among the values (n,) that lie beyond all others by more than these range, each with the others."""
-    ends = True
-    while ends:
-        ends = False
-        for code in (float(values.min()), float(values.max())):
-            others = values[values != code] if abs(code) in _USUAL else values[:0]
-            reach = float(np.ptp(others)) if len(others) else 0.0
-            if reach and np.abs(others - code).min() > reach:
-                yield code, others
-                values, ends = others, True
+    """Usual codes among the values (n,) that lie beyond what is none by more than that ranges, each with the others."""
+    at = np.searchsorted(_USUAL, np.abs(values) * (1 - _DIGITS)).clip(max=len(_USUAL) - 1)
+    usual = np.isclose(np.abs(values), _USUAL[at], rtol=_DIGITS, atol=0.0)
+    others = values[~usual]
+    reach = float(np.ptp(others)) if len(others) else 0.0
+    for code in np.unique(values[usual]) if reach else ():
+        if np.abs(others - code).min() > reach:
+            yield float(code), others
 
 
 def told_of_codes(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> str:

@@ -63,7 +63,7 @@ def _as_is(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     for name, column in zip(names, parquet.read_table(path, columns=list(names), partitioning=None), strict=True):
         values = column.to_numpy()
         whole = values.dtype.kind == "f" and str(column.type).lstrip("u").startswith("int")  # with gaps
-        if whole or values.dtype.kind not in "biufM":
+        if whole or values.dtype.kind not in "biufM" or getattr(column.type, "tz", None):  # a zone would be lost
             values = np.array([None if each is None else str(each) for each in column.to_pylist()], dtype=object)
         found[name] = values
     return found
