@@ -125,6 +125,25 @@ def test_columns_that_are_not_used_are_kept(folder: Path, tmp_path: Path, ending
     assert found["number"].tolist() == [2**60, 2**60 + 2, 2**60 + 3, 2**60 + 4]
     assert pd.to_datetime(found["day"]).dt.day.tolist() == [1, 3, 4, 5]
     assert (found["mean"] != 3.0).all()
+    assert "The column 'mean' of" in done.stderr
+    assert "is called like a new one, which takes its place; try --prefix." in done.stderr
+
+
+def test_unused_numbers_with_decimal_commas_are_written_with_points(folder: Path, tmp_path: Path) -> None:
+    table, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    table.write_text("id;depth;east;north\n007;-5,3;0,1;0,5\n008;;0,3;0,5\n")
+    assert call("predict", folder / "model", table, "--out", out).exit_code == 0
+    found = pd.read_csv(out, dtype={"id": str})
+    assert found["id"].tolist() == ["007", "008"]
+    assert found["depth"].tolist()[0] == -5.3
+    assert "'" not in out.read_text()
+
+
+def test_unused_days_of_a_time_zone_stay_days(folder: Path, tmp_path: Path) -> None:
+    day = pd.date_range("2020-01-01", periods=2, tz="Europe/Berlin")
+    pd.DataFrame({"day": day, "east": [0.1, 0.2], "north": 0.5}).to_parquet(tmp_path / "in.parquet")
+    assert call("predict", folder / "model", tmp_path / "in.parquet", "--out", tmp_path / "o.parquet").exit_code == 0
+    assert pd.read_parquet(tmp_path / "o.parquet")["day"].tolist()[0] == "2020-01-01 00:00:00+01:00"
 
 
 def test_options(folder: Path, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ class _Rows:
         tell_unjudged([model])
         warned(Beyond(model).look(self.X).told)
         new_columns, message, stopped = self._columns(model, size, pieces, printer)
-        columns = unused(self.raw, self.table, out, {self.target, *new_columns})
+        columns = unused(self.raw, self.table, out, {self.target}, new_columns)
         columns |= {name: self.table.given[name] for name in self.raw.names if name in self.table.given}  # as they are
         how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": self.names}
         about = described(self.saved.about, self.target, model, self.table.grid, **how, prefix=given["prefix"])

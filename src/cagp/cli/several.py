@@ -56,7 +56,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
         new |= shown(prediction[name], observed, level, names, {})
     if clash := set(new) & set(features):
         raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
-    columns = unused(raw, table, out, {*model.names, *new})
+    columns = unused(raw, table, out, model.names, new)
     columns |= {name: table.given[name] for name in raw.names if name in table.given}
     notes = {"cagp_interval": f"lower and upper hold {100 * level:g}%", "cagp_guarantee": str(model.guarantee)}
     written: dict[str, Any] = {"grid": table.grid, "rows": table.rows, "crs": raw.crs}

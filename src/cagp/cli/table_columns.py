@@ -24,7 +24,7 @@ from ..support.coordinate_systems import (
 )
 from ..support.numbers import listed
 from .flags import Listed
-from .shared import Printer
+from .shared import Printer, warned
 
 if TYPE_CHECKING:
     from ..kernels import Kernel
@@ -146,11 +146,14 @@ def read_for(saved: Saved, path: Path, columns: Sequence[str], drop_missing: boo
     return table
 
 
-def unused(raw: RawColumns, table: Table, out: Path, others: Collection[str]) -> dict[str, Any]:
+def unused(raw: RawColumns, table: Table, out: Path, targets: Collection[str], new: Collection[str]) -> dict[str, Any]:
     """The columns of a file that nobody takes, such as names of rows, at the rows of its table, for a file that keeps
-    them; but for ``others``, which are no longer what they were, or are called like what is new.
+    them; but for the ``targets``, and for those that are called like a ``new`` one, which is told.
     """
-    kept = [name for name in raw.names if name not in table.given and name not in others]
+    kept = [name for name in raw.names if name not in table.given and name not in targets]
+    clash, kept = [name for name in kept if name in new], [name for name in kept if name not in new]
+    if clash:
+        warned(f"The column {clash[0]!r} of {raw.path} is called like a new one, which takes its place; try --prefix.")
     if raw.as_is is None or not out.name.lower().endswith((".csv", ".csv.gz", ".parquet")) or not kept:
         return {}
     return {name: values[table.rows] for name, values in raw.as_is(kept).items()}

@@ -241,9 +241,17 @@ def _texts(layout: Layout, names: Sequence[str]) -> tuple[dict[str, Any], Layout
 
 
 def _as_is(layout: Layout, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The columns as texts."""
+    """The columns as texts; numbers with decimal commas as numbers, which are written with points."""
+    import pyarrow.compute as pc
+
     texts, _ = _without_empty_rows(layout, _texts(layout, names)[0])
-    return {name: np.array(column.to_pylist(), dtype=object) for name, column in texts.items()}
+    found = {}
+    for name, column in texts.items():
+        commas = layout.decimal == "," and pc.any(pc.match_substring(column, ",")).as_py()
+        numbers = as_numbers(column, False, ",")[0] if commas else None
+        kind = object if numbers is None else np.float64
+        found[name] = np.array((column if numbers is None else numbers).to_pylist(), dtype=kind)
+    return found
 
 
 def _parsed(layout: Layout, kinds: Mapping[str, Any]) -> Any:
