@@ -288,6 +288,14 @@ def test_cadmium_in_the_jura_from_nickel_and_zinc() -> None:
 PLACES: dict[str, Any] = {**QUICK, "recalibrate": False, "varying": False, "mean": "constant"}
 
 
+def test_no_model_of_all_together_is_begun_when_time_is_up() -> None:
+    X, _, Y = sparse(-0.95)
+    model = cagp.fit(X, Y, seconds=1e-6, **PLACES)
+    assert model.joint is None
+    assert "A model of all together was not tried, for want of time." in " ".join(model.story.split())
+    assert cagp.fit(X, Y, seconds=1e-6, together=True, **PLACES).joint is not None  # what was asked for is there
+
+
 def interrupting(monkeypatch: pytest.MonkeyPatch, when: Callable[[Any], bool]) -> list[int]:
     """Ctrl-C at the first evaluation of a likelihood ``when`` the run says so; gives the sizes of all after that."""
     evaluate, sizes = optimise._Run.evaluate, list[int]()
