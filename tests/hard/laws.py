@@ -33,7 +33,8 @@ def check_prediction(prediction: Any, draws: bool = True) -> None:
     assert (std >= 0).all(), f"negative std {std.min()}"
     assert np.allclose(std**2, variance, rtol=1e-4, atol=1e-300), "std is not the root of the variance"
     quantiles = numbers(prediction.quantile(PROBABILITIES), "quantiles", (T, len(PROBABILITIES)))
-    assert (np.diff(quantiles, axis=1) >= 0).all(), f"quantiles are not ordered: {quantiles[0]}"
+    digits = 4 * np.finfo(float).eps * np.abs(quantiles[:, 1:])
+    assert (np.diff(quantiles, axis=1) >= -digits).all(), f"quantiles are not ordered: {quantiles[0]}"
     lower, upper = (numbers(each, "interval", (T,)) for each in prediction.interval(0.9))
     assert (lower <= upper).all(), "an interval ends before it begins"
     assert ((quantiles[:, 1] <= lower) & (upper <= quantiles[:, 5])).all(), "the 90% interval is not within the 95% one"

@@ -178,3 +178,13 @@ def test_errors_that_all_but_vanish_teach_something_too() -> None:
     std = mended.predict(X).std
     assert np.isfinite(std).all()
     assert (std > 0).all()
+
+
+def test_observations_next_to_each_other_make_no_more_bands() -> None:
+    """Thirty at each place, a billionth apart: from there to a quarter of the data is a long way."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.random((40, 2)), 30, axis=0) + 1e-9 * rng.random((1200, 2))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=len(X))
+    model = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01).condition(X, y, cagp.NearestNeighbours(40))
+    found = model.recalibrated(n=200, progress=False).margins
+    assert len(found.bands) <= 10

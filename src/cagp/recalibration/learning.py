@@ -37,6 +37,7 @@ MOST = 1_000_000
 
 _PARTS_IN_GAPS = 3  # so many components, the heaviest, predict what is left out in gaps
 _WIDER = 3.0  # the gaps of a band are up to so many times as wide as those of the one before
+_MOST_BANDS = 8
 # More bands of single observations need so many in each, at distances so many times apart, and so much better a score.
 _IN_BAND, _APART, _WORTH_IT = 500, 1.1, 0.01
 _IN_BAND_OF_STAND_INS = 50  # independent ones: several bands of fewer would be learned from chance
@@ -218,7 +219,9 @@ def _in_gaps(
     draws, size, bands = torch.Generator().manual_seed(seed), len(able), list(known)
     spacing, widest = float(np.median(alone.distance)), _widest(geometry, draws)
     n = min(size, STANDING_IN, max(_FEWEST_IN_GAPS, len(alone)))
-    low, matched = NEAR * spacing, matching(model)
+    # where many lie next to each other, widths that hardly differ from none for most are not worth their time
+    low, matched = max(NEAR * spacing, widest / _WIDER**_MOST_BANDS), matching(model)
+    low = low if spacing > 0 else 0.0
     while n >= _FEWEST_IN_GAPS and 0 < low < widest:
         share = torch.rand(n, generator=draws, dtype=torch.float64)
         width = low * (min(_WIDER, widest / low) ** share).to(geometry.points)
