@@ -29,7 +29,7 @@ def test_other_observations_are_predicted_as_those_of_a_new_model(learned: cagp.
 
 @pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_more_observations_extend_it(learned: cagp.Model) -> None:
-    with pytest.warns(cagp.errors.DataWarning, match="1 of the 1 new"):
+    with pytest.warns(cagp.errors.DataWarning, match="The new observation lies further out"):
         more = learned.with_more([[2.0, 2.0]], [1e3 * Y.max()])
     assert (more.reach or (0.0, 0.0))[1] > np.log(1e3 * Y.max())
     assert more.predict([[2.0, 2.0]]).mean[0] > 100 * Y.max()

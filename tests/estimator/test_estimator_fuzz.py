@@ -170,5 +170,6 @@ def test_any_small_problem(problem: dict[str, Any]) -> None:
 @pytest.mark.slow
 @settings(max_examples=max(EXAMPLES, 10_000), suppress_health_check=CHECKS)
 @given(problems())
+@pytest.mark.filterwarnings("ignore::cagp.errors.DataWarning")
 def test_ten_thousand_small_problems(problem: dict[str, Any]) -> None:
     holds(problem)

@@ -50,8 +50,7 @@ def _trend(prior: Prior, p: int) -> torch.Tensor:
 def called_from_outside() -> bool:
     """Whether who called the caller of this is not cagp, which looks at pieces and makes trials by the thousand."""
     caller = sys._getframe(1).f_back
-    outer = None if caller is None else caller.f_back
-    return outer is None or not str(outer.f_globals.get("__name__", "")).startswith(f"{__name__.partition('.')[0]}.")
+    return caller is None or not str(caller.f_globals.get("__name__", "")).startswith(f"{__name__.partition('.')[0]}.")
 
 
 class Beyond:
