@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
 import cagp
+from cagp.errors import NotPositiveDefiniteError
 from cagp.estimator import CAGPRegressor
 from cagp.hyperparameters import FitWarning
 
@@ -140,3 +142,11 @@ def test_a_table_with_every_row_twice_is_told_and_judged_without_the_copies() ->
         CAGPRegressor(recalibrate="auto").fit(np.r_[X, X], np.r_[y, y])
     with pytest.warns(FitWarning, match="80 of the 160 rows"):
         CAGPRegressor(cagp.Matern32(1.0), noise_variance=0.1).fit(np.r_[X, X], np.r_[y, y])
+
+
+@pytest.mark.parametrize("solver", [cagp.GaussSeidel(3), cagp.Cholesky(), cagp.NearestNeighbours(5)])
+def test_two_observations_of_a_line_are_refused_by_every_solver_alike(solver: Any) -> None:
+    """Each of them decides the trend: none is left out by itself."""
+    X, y = np.array([[0.126], [-0.132]]), np.array([0.64, 0.1])
+    with pytest.raises(NotPositiveDefiniteError, match="the first fit failed"):
+        cagp.fit(X, y, mean=cagp.Polynomial(1), solver=solver, progress=False)

@@ -224,8 +224,9 @@ def leave_out_of(
             place, others = model.recipe.copies.to(model.device), "Copies of them were left out with them."
         if place is None and affordable(model, solver, len(rows)):
             lost = _decides_trend(model)[rows]
-            found = by_folds(model, solver, rows[~lost], seed, advance, correlated)
-            return replace(found, how=found.how + _not_determined(lost))
+            if not lost.all():
+                found = by_folds(model, solver, rows[~lost], seed, advance, correlated)
+                return replace(found, how=found.how + _not_determined(lost))
     at, geometry, correlation = torch.from_numpy(rows).to(model.device), Geometry(model, another), None
     if stand_ins is None and closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
