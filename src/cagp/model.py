@@ -20,7 +20,7 @@ from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
 from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_weights
 from .predicting.batches import find_workers
-from .predicting.beyond import Beyond, called_from_outside
+from .predicting.beyond import tell_rows_beyond
 from .predicting.compacting import essential
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import NormalMixture
@@ -123,8 +123,7 @@ class Model(ModelParts):
         ``devices`` spreads them over this machine's: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
         test, convert = self.test_points(X_test)
-        if self.ends is not None and called_from_outside():
-            warn_caller(Beyond(self).look(test[:, : self.X.shape[1]]).told, DataWarning)
+        tell_rows_beyond([self], test[:, : self.X.shape[1]])
         require_rule(stop)
         workers = find_workers(n_jobs, devices)
         with Interrupt() as interrupt, progress_bar("predict", len(test) * len(self.components), progress) as advance:
@@ -201,8 +200,7 @@ class Model(ModelParts):
         The same number as ``predict(X_test).mean``. Ctrl-C ends it: a mean alone cannot say that it was cut short.
         """
         test, convert = self.test_points(X_test)
-        if self.ends is not None and called_from_outside():
-            warn_caller(Beyond(self).look(test[:, : self.X.shape[1]]).told, DataWarning)
+        tell_rows_beyond([self], test[:, : self.X.shape[1]])
         parts = self.components if self.transform is None else ()  # the mean of a transform takes the variance
         cheap = [each for each in (cheap_means(part, test, last=True) for part in parts) if each is not None]
         if len(cheap) < len(self.components):

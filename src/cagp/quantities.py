@@ -20,7 +20,7 @@ from .kernels import Coregionalised
 from .left_out import LeftOut
 from .model import Model
 from .posterior import stacked as stacked_posteriors
-from .predicting.beyond import Beyond, called_from_outside
+from .predicting.beyond import tell_rows_beyond
 from .predicting.unexplained import told_of_unexplained
 from .prediction import Guarantee, Prediction
 from .story import Story
@@ -151,9 +151,7 @@ class QuantitiesModel:
 
     def predict(self, X_test: ArrayLike, *, progress: bool | None = None) -> QuantitiesPrediction:
         """What is predicted of all quantities at places X_test (T, p). numpy in, numpy out; torch in, torch out."""
-        if called_from_outside():
-            told = (Beyond(each).look(each.places(X_test)).told for each in self.models)
-            warn_caller(next(filter(None, told), ""), DataWarning)
+        tell_rows_beyond(self.models, self.models[0].places(X_test))
         if self.joint is None:
             return QuantitiesPrediction(self.names, [each.predict(X_test, progress=progress) for each in self.models])
         joint, q = self.joint, len(self.names)

@@ -104,13 +104,14 @@ def judged(
         )
     if most is not None and most < enough:
         said += f" To end in time only {most:,} observations were left out for this."
+    wrong, asked_for = not diagnosis.right or local, recalibrate is True
+    if wrong and not asked_for and (harm := _harm(by, seen, seed)):
+        return model, f"{said} {harm}"
     whole = None if test is None else WholeGaps.like(by, test, seed)
-    if recalibrate is True or not diagnosis.right or local:
-        if recalibrate is not True and (harm := _harm(by, seen, seed)):
-            return model, f"{said} {harm}"
+    if wrong or asked_for:
         n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
         learned = learn(by, None, min(n, most or n), seed, progress, seen, bands)
-        if recalibrate is not True and whole is not None and (idle := whole.no_better(learned)):
+        if not asked_for and whole is not None and (idle := whole.no_better(learned)):
             return model, f"{said} {idle} {_differs(whole, None)}".strip()
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
         return model.replace(margins=learned), f"{said} {_differs(whole, learned)}".strip()

@@ -165,7 +165,7 @@ class _Rows:
     def write(self, printer: Printer) -> None:
         """Predict, write the table and, where it is asked for, the page; ends the command where Ctrl-C came."""
         from .. import tables
-        from ..predicting.beyond import Beyond
+        from ..predicting.beyond import told_beyond
 
         given, out, level, observed = self.given, self.out, self.level, self.given["observed"]
         size = given["batch"] or max(_SMALLEST_BATCH, -(-len(self.X) // _PIECES))
@@ -176,7 +176,7 @@ class _Rows:
             printer("Means and intervals are about the function; --observed is for new observations, with their noise.")
         model = self.saved.condition(self.solver)
         tell_unjudged([model])
-        warned(Beyond(model).look(self.X).told)
+        warned(told_beyond([model], self.X))
         new_columns, message, stopped = self._columns(model, size, pieces, printer)
         columns = unused(self.raw, self.table, out, {self.target}, new_columns)
         columns |= {name: self.table.given[name] for name in self.raw.names if name in self.table.given}  # as they are

@@ -21,7 +21,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     By the arguments that were ``given`` to ``cagp predict``. Columns with observations stay as they are.
     """
     from .. import tables
-    from ..predicting.beyond import Beyond
+    from ..predicting.beyond import told_beyond
     from ..saving import read_quantities
 
     folder, data, prefix, observed = (given[name] for name in ("folder", "data", "prefix", "observed"))
@@ -48,7 +48,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     if not observed:
         printer("Means and intervals are about the functions; --observed is for new observations, with their noise.")
     tell_unjudged(model.models)
-    warned(next(filter(None, (Beyond(each).look(table.matrix(features)).told for each in model.models)), ""))
+    warned(told_beyond(model.models, table.matrix(features)))
     prediction = model.predict(table.matrix(features), progress=printer.progress)
     new: dict[str, Any] = {}
     for name in model.names:

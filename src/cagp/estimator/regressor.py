@@ -15,7 +15,7 @@ from ..errors import DataWarning, InputError
 from ..hyperparameters import log_likelihood
 from ..hyperparameters.result import warn
 from ..model import Model
-from ..predicting.beyond import Beyond
+from ..predicting.beyond import told_beyond
 from ..prediction import Prediction
 from ..quantities import QuantitiesModel, is_several
 from ..solvers import Solver, as_solver
@@ -394,7 +394,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """X (T, p), checked against what was fitted to."""
         check_is_fitted(self, "model_")
         points = self._numbers(X)
-        warn_caller(next(filter(None, (Beyond(each).look(points).told for each in self.models_)), ""), DataWarning)
+        warn_caller(told_beyond(self.models_, points), DataWarning)
         return points
 
     def _training(self, X: Any, y: Any, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from ..errors import DataWarning, InputError, InputTypeError
 from ..model import Model
-from ..predicting.beyond import Beyond
+from ..predicting.beyond import told_beyond
 from ..stopping import Rule
 from ..support.advice import warn_caller
 from ..support.validation import count
@@ -154,7 +154,7 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
         at = [each.values for each in spread]
         if isinstance(request.model, Model):  # one of data in shards has no observations at hand
             points = request.columns.points(at)[0]
-            warn_caller(Beyond(request.model).look(points[complete(points)]).told, DataWarning)
+            warn_caller(told_beyond([request.model], points[complete(points)]), DataWarning)
         values, found = request.predicted(at, every=True, progress=progress)
         status = str(found)
     else:

@@ -5,20 +5,24 @@ what is not known there: nothing has checked it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..errors import DataWarning
 from ..kernels import Geographic, Periodic
 from ..means import ByQuantity, Constant, Polynomial, Zero
 from ..prior import Prior
+from ..support.advice import warn_caller
 from ..support.frames import DAYS
 from ..support.numbers import datum
 from ..support.validation import ArrayLike, as_float64
 
 _SHARE = 0.5  # of the range of the observations: so far beyond them predictions are trusted
 _NAMED = 5
+_PACKAGE = f"{__name__.partition('.')[0]}."
 
 
 def ends_of(model: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -45,12 +49,6 @@ def _trend(prior: Prior, p: int) -> torch.Tensor:
         found[:] = False
         found[list(mean.columns)] = True
     return found
-
-
-def called_from_outside() -> bool:
-    """Whether who called the caller of this is not cagp, which looks at pieces and makes trials by the thousand."""
-    caller = sys._getframe(1).f_back
-    return caller is None or not str(caller.f_globals.get("__name__", "")).startswith(f"{__name__.partition('.')[0]}.")
 
 
 class Beyond:
@@ -97,3 +95,18 @@ class Beyond:
             f"{lie} beyond the observations by more than half of their range: {'; '.join(said)}{more}. {what}, "
             f"which nothing has checked; ask for rows like those that were fitted to, in the same units{remedy}."
         )
+
+
+def told_beyond(models: Sequence[Any], X: ArrayLike) -> str:
+    """What is to be said of rows of X (n, p) beyond the data of any of several models, once for all."""
+    return next(filter(None, (Beyond(each).look(X).told for each in models)), "")
+
+
+def tell_rows_beyond(models: Sequence[Any], X: ArrayLike) -> None:
+    """Warn whoever calls the method of the models that calls this.
+
+    Other parts of cagp are told nothing: they work on pieces, or make trials by the thousand, and tell once for all.
+    """
+    caller = sys._getframe(1).f_back
+    if caller is None or not str(caller.f_globals.get("__name__", "")).startswith(_PACKAGE):
+        warn_caller(told_beyond(models, X), DataWarning)

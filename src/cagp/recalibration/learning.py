@@ -220,8 +220,8 @@ def _in_gaps(
     spacing, widest = float(np.median(alone.distance)), _widest(geometry, draws)
     n = min(size, STANDING_IN, max(_FEWEST_IN_GAPS, len(alone)))
     # where many lie next to each other, widths that hardly differ from none for most are not worth their time
-    low, matched = max(NEAR * spacing, widest / _WIDER**_MOST_BANDS), matching(model)
-    low = low if spacing > 0 else 0.0
+    low = max(NEAR * spacing, widest / _WIDER**_MOST_BANDS) if spacing > 0 else 0.0
+    matched = matching(model)
     while n >= _FEWEST_IN_GAPS and 0 < low < widest:
         share = torch.rand(n, generator=draws, dtype=torch.float64)
         width = low * (min(_WIDER, widest / low) ** share).to(geometry.points)
